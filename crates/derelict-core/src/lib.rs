@@ -1,0 +1,21 @@
+//! Decides: the words of the project, the one definition of garbage, the plan, the re-check and the
+//! tally, and the sweep as one readable function over four ports.
+//!
+//! Nothing here does I/O, reads a clock, an environment variable or a file. Time comes in as an
+//! argument, the world comes in through [`ports`].
+//!
+//! Each module imports only from those to its left:
+//! `ids ← evidence ← size ← policy ← verdict ← plan ← recheck ← outcome ← record ← ports ← survey ← sweep`.
+
+pub mod ids;
+pub mod evidence;
+pub mod size;
+pub mod policy;
+pub mod verdict;
+pub mod plan;
+pub mod recheck;
+pub mod outcome;
+pub mod record;
+pub mod ports;
+pub mod survey;
+pub mod sweep;

@@ -1,0 +1,208 @@
+//! What would be removed, what stays and why. The plan that is shown is the plan that is executed:
+//! a dry run and a live run build it here, with the same limits.
+
+use std::cmp::Reverse;
+use std::path::PathBuf;
+
+use crate::evidence::{Candidate, Evidence};
+use crate::ids::{Digest, NonEmpty};
+use crate::policy::{Force, Limits};
+use crate::size::{Freed, Size, freed_together};
+use crate::verdict::{Verdict, losses_digest};
+
+/// One directory with everything that was seen of it and what it was judged to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Which directory.
+    pub candidate: Candidate,
+    /// What was seen.
+    pub evidence: Evidence,
+    /// What it occupies.
+    pub size: Size,
+    /// What it was judged to be.
+    pub verdict: Verdict,
+}
+
+/// A directory the plan would remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    judged: Judged,
+    promoted: Option<Digest>,
+}
+
+impl Removal {
+    /// What was seen and judged.
+    #[must_use]
+    pub fn judged(&self) -> &Judged {
+        &self.judged
+    }
+
+    /// The digest of the losses that force was told to accept; `None` for a clean orphan.
+    #[must_use]
+    pub fn accepted_losses(&self) -> Option<Digest> {
+        self.promoted
+    }
+}
+
+/// What goes, what stays, and what is beyond the limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    removals: Vec<Removal>,
+    beyond_limit: Vec<Removal>,
+    kept: Vec<Judged>,
+    digest: Digest,
+}
+
+/// Who agreed to what. A dry run has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// A person saw the plan with this digest and said yes.
+    Operator {
+        /// The digest of the plan that was on the screen.
+        seen: Digest,
+    },
+    /// A standing policy was armed in advance.
+    Standing {
+        /// The digest of that policy.
+        policy: Digest,
+    },
+}
+
+/// A plan together with the consent to carry it out; the only thing a sweep accepts.
+#[derive(Debug)]
+pub struct ApprovedPlan {
+    plan: Plan,
+    consent: Consent,
+}
+
+/// The consent was given to another plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("consent was given to plan {seen}, but this is plan {plan}")]
+pub struct ConsentMismatch {
+    seen: Digest,
+    plan: Digest,
+}
+
+impl Plan {
+    /// Selects what may go, biggest first, as far as the limits reach.
+    #[must_use]
+    pub fn new(judged: Vec<Judged>, force: Force, limits: Limits) -> Self {
+        let (mut candidates, mut kept) = (Vec::new(), Vec::new());
+        for judged in judged {
+            match promotion(&judged.verdict, force) {
+                Promotion::Removable { promoted } => candidates.push(Removal { judged, promoted }),
+                Promotion::Stays => kept.push(judged),
+            }
+        }
+        candidates.sort_by_cached_key(|removal| biggest_first(&removal.judged));
+        kept.sort_by_cached_key(biggest_first);
+        let (removals, beyond_limit) = within(candidates, limits);
+        let digest = Digest::of(&(identify(&removals), identify(&beyond_limit), kept_digest(&kept)));
+        Self { removals, beyond_limit, kept, digest }
+    }
+
+    /// What would be removed, biggest first.
+    #[must_use]
+    pub fn removals(&self) -> &[Removal] {
+        &self.removals
+    }
+
+    /// What could go too, but is beyond the limits.
+    #[must_use]
+    pub fn beyond_limit(&self) -> &[Removal] {
+        &self.beyond_limit
+    }
+
+    /// What stays, biggest first.
+    #[must_use]
+    pub fn kept(&self) -> &[Judged] {
+        &self.kept
+    }
+
+    /// What a person agrees to: directories by identity, their evidence, accepted losses, order.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// What the removals free together.
+    #[must_use]
+    pub fn frees(&self) -> Freed {
+        freed_together(self.removals.iter().map(|removal| &removal.judged.size))
+    }
+
+    /// Binds the plan to a consent.
+    ///
+    /// # Errors
+    /// [`ConsentMismatch`] when a person agreed to another plan than this one.
+    pub fn approve(self, consent: Consent) -> Result<ApprovedPlan, ConsentMismatch> {
+        match consent {
+            Consent::Operator { seen } if seen != self.digest => Err(ConsentMismatch { seen, plan: self.digest }),
+            Consent::Operator { .. } | Consent::Standing { .. } => Ok(ApprovedPlan { plan: self, consent }),
+        }
+    }
+}
+
+impl ApprovedPlan {
+    /// The plan that was agreed to.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Who agreed.
+    #[must_use]
+    pub fn consent(&self) -> Consent {
+        self.consent
+    }
+}
+
+enum Promotion {
+    Removable { promoted: Option<Digest> },
+    Stays,
+}
+
+/// Force reaches unsaved work and nothing else.
+fn promotion(verdict: &Verdict, force: Force) -> Promotion {
+    if verdict.is_clean_orphan() {
+        return Promotion::Removable { promoted: None };
+    }
+    match (verdict.losses(), force) {
+        (Some(losses), Force::UnsavedAsShown) => Promotion::Removable { promoted: Some(losses_digest(losses)) },
+        (Some(_), Force::No) | (None, _) => Promotion::Stays,
+    }
+}
+
+fn biggest_first(judged: &Judged) -> (Reverse<u64>, PathBuf) {
+    (Reverse(judged.size.freed_alone().bytes), judged.candidate.below_root.clone())
+}
+
+/// Takes in order whatever still fits. A directory too big for what is left does not starve those
+/// after it.
+fn within(candidates: Vec<Removal>, limits: Limits) -> (Vec<Removal>, Vec<Removal>) {
+    let (mut taken, mut beyond) = (Vec::new(), Vec::new());
+    let mut bytes_left = limits.bytes.unwrap_or(u64::MAX);
+    let mut removals_left = limits.removals.unwrap_or(u64::MAX);
+    for removal in candidates {
+        let bytes = removal.judged.size.freed_alone().bytes;
+        if removals_left > 0 && bytes <= bytes_left {
+            removals_left -= 1;
+            bytes_left -= bytes;
+            taken.push(removal);
+        } else {
+            beyond.push(removal);
+        }
+    }
+    (taken, beyond)
+}
+
+fn identify(removals: &[Removal]) -> Vec<(&Candidate, Digest, Option<Digest>)> {
+    removals
+        .iter()
+        .map(|removal| (&removal.judged.candidate, removal.judged.evidence.digest(), removal.promoted))
+        .collect()
+}
+
+fn kept_digest(kept: &[Judged]) -> Option<NonEmpty<(&Candidate, &Verdict)>> {
+    NonEmpty::from_vec(kept.iter().map(|judged| (&judged.candidate, &judged.verdict)).collect())
+}

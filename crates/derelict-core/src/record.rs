@@ -1,0 +1,82 @@
+//! What is written down: the intent before each removal, and the report at the end.
+
+use crate::evidence::Candidate;
+use crate::ids::{Digest, FileIdentity, IntentId, Timestamp};
+use crate::outcome::{Discarded, Fate, Outcome, StopReason, Tally};
+
+/// What is about to happen, durably on disk before it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// Which directory.
+    pub candidate: Candidate,
+    /// The digest of the plan it belongs to.
+    pub plan: Digest,
+    /// The digest of the evidence of the re-check.
+    pub evidence: Digest,
+    /// The losses accepted by force, if any.
+    pub accepted_losses: Option<Digest>,
+}
+
+/// What is remembered of a root from the last sweep that acted, for the circuit breakers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastSweep {
+    /// When it ran.
+    pub at: Timestamp,
+    /// The root it ran on.
+    pub root: FileIdentity,
+    /// How many owners the sources listed.
+    pub owners: u64,
+    /// How many directories were referenced.
+    pub referenced: u64,
+}
+
+/// One directory and where it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// Which directory.
+    pub candidate: Candidate,
+    /// The intent, if one was written.
+    pub intent: Option<IntentId>,
+    /// Where it ended.
+    pub fate: Fate,
+}
+
+/// The report of a sweep. It is returned on every path, a fault included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Every directory of the plan with its fate.
+    pub settled: Vec<Settled>,
+    /// Why the sweep ended.
+    pub stop: StopReason,
+}
+
+impl SweepReport {
+    /// Counts by label, folded from the fates.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.settled.iter().map(|settled| &settled.fate).collect()
+    }
+
+    /// What was unlinked in all, partly removed directories included.
+    #[must_use]
+    pub fn discarded(&self) -> Discarded {
+        let each = self.settled.iter().filter_map(|settled| match &settled.fate {
+            Fate::Settled(Outcome::Removed { discarded, .. } | Outcome::Refused { discarded, .. }) => Some(*discarded),
+            Fate::Settled(
+                Outcome::Quarantined
+                | Outcome::Vanished
+                | Outcome::Resurrected(_)
+                | Outcome::Changed(_)
+                | Outcome::Busy { .. }
+                | Outcome::Interrupted { .. },
+            )
+            | Fate::Kept(_)
+            | Fate::BeyondLimit
+            | Fate::NotReached => None,
+        });
+        each.fold(Discarded { entries: 0, bytes: 0 }, |sum, one| Discarded {
+            entries: sum.entries + one.entries,
+            bytes: sum.bytes + one.bytes,
+        })
+    }
+}

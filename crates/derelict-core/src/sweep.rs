@@ -1,0 +1,172 @@
+//! The sweep: re-check, intent, fence, discard, release, settle, one directory after the other.
+//!
+//! A fault of one directory never aborts the pass. A fault of a source or of the journal ends it,
+//! and the report of what was done is returned all the same.
+
+use crate::ids::{IntentId, NonEmpty, Timestamp};
+use crate::outcome::{Discarded, Fate, Outcome, Refusal, StopReason};
+use crate::plan::{ApprovedPlan, Removal};
+use crate::policy::Policy;
+use crate::ports::{Journal, JournalLost, Lock, Observe, Opened, Reclaim, SourceLost};
+use crate::recheck::{Recheck, recheck};
+use crate::record::{Intent, Settled, SweepReport};
+use crate::verdict::{Orphan, Verdict, judge};
+
+/// The world a sweep works on.
+#[derive(Debug)]
+pub struct World<'w, O, L, R, J> {
+    /// Looks.
+    pub observe: &'w mut O,
+    /// Locks.
+    pub lock: &'w mut L,
+    /// Acts.
+    pub reclaim: &'w mut R,
+    /// Records.
+    pub journal: &'w mut J,
+}
+
+/// How one step ended, and whether the sweep can go on.
+struct Step {
+    intent: Option<IntentId>,
+    outcome: Outcome,
+    stop: Option<StopReason>,
+}
+
+/// Carries out an approved plan. `cancelled` is asked before each removal; `progress` is told each
+/// directory before its turn.
+pub fn sweep<H, O, L, R, J>(
+    approved: &ApprovedPlan,
+    policy: &Policy,
+    now: Timestamp,
+    world: World<'_, O, L, R, J>,
+    mut cancelled: impl FnMut() -> bool,
+    mut progress: impl FnMut(&Removal),
+) -> SweepReport
+where
+    O: Observe<Handle = H>,
+    L: Lock,
+    R: Reclaim<Handle = H>,
+    J: Journal,
+{
+    let World { observe, lock, reclaim, journal } = world;
+    let plan = approved.plan();
+    let mut stop = match observe.refresh() {
+        Ok(()) => None,
+        Err(lost) => Some(source_lost(lost)),
+    };
+    let mut settled = Vec::new();
+    for removal in plan.removals() {
+        if stop.is_none() && cancelled() {
+            stop = Some(StopReason::Cancelled);
+        }
+        let candidate = removal.judged().candidate.clone();
+        if stop.is_some() {
+            settled.push(Settled { candidate, intent: None, fate: Fate::NotReached });
+            continue;
+        }
+        progress(removal);
+        let step = remove_one(approved, removal, policy, now, observe, lock, reclaim, journal);
+        settled.push(Settled { candidate, intent: step.intent, fate: Fate::Settled(step.outcome) });
+        stop = step.stop;
+    }
+    let beyond = plan.beyond_limit().iter().map(|removal| (removal.judged(), Fate::BeyondLimit));
+    let kept = plan.kept().iter().map(|judged| (judged, Fate::Kept(judged.verdict.clone())));
+    settled.extend(beyond.chain(kept).map(|(judged, fate)| Settled {
+        candidate: judged.candidate.clone(),
+        intent: None,
+        fate,
+    }));
+    let limited = if plan.beyond_limit().is_empty() { StopReason::Finished } else { StopReason::LimitReached };
+    SweepReport { settled, stop: stop.unwrap_or(limited) }
+}
+
+/// Steps 1 to 9 of the removal protocol, for one directory.
+#[expect(clippy::too_many_arguments, reason = "the four ports are borrowed apart, one each")]
+fn remove_one<H, O, L, R, J>(
+    approved: &ApprovedPlan,
+    removal: &Removal,
+    policy: &Policy,
+    now: Timestamp,
+    observe: &mut O,
+    lock: &mut L,
+    reclaim: &mut R,
+    journal: &mut J,
+) -> Step
+where
+    O: Observe<Handle = H>,
+    L: Lock,
+    R: Reclaim<Handle = H>,
+    J: Journal,
+{
+    let candidate = &removal.judged().candidate;
+    let guard = match lock.acquire(candidate) {
+        Ok(guard) => guard,
+        Err(busy) => return Step::done(Outcome::Busy { lock: busy.lock }),
+    };
+    let handle = match reclaim.open(candidate) {
+        Opened::Same(handle) => handle,
+        Opened::Vanished => return Step::done(Outcome::Vanished),
+        Opened::Refused(refusal) => return Step::done(refused(refusal)),
+    };
+    let evidence = match observe.look_again(candidate, &handle) {
+        Ok(evidence) => evidence,
+        Err(lost) => return Step::interrupted(lost.to_string(), source_lost(lost)),
+    };
+    let verdict = judge(&evidence, policy, now);
+    let permit = match recheck(removal, &evidence, verdict, &guard) {
+        Recheck::Confirmed(permit) => permit,
+        Recheck::Changed(verdict) => return Step::done(changed(verdict)),
+    };
+    let intent = Intent {
+        candidate: candidate.clone(),
+        plan: approved.plan().digest(),
+        evidence: permit.evidence(),
+        accepted_losses: permit.accepted_losses(),
+    };
+    let intent = match journal.intend(&intent) {
+        Ok(intent) => intent,
+        Err(lost) => return Step::interrupted(lost.to_string(), journal_lost(lost)),
+    };
+    let outcome = match reclaim.fence(permit, &handle, intent) {
+        Err(refusal) => refused(refusal),
+        Ok(fenced) => {
+            let discard = reclaim.discard(fenced, handle, intent);
+            match NonEmpty::from_vec(discard.refusals) {
+                Some(refusals) => Outcome::Refused { refusals, discarded: discard.discarded },
+                None => Outcome::Removed { discarded: discard.discarded, release: reclaim.release(candidate) },
+            }
+        }
+    };
+    let stop = journal.settle(intent, &outcome).err().map(journal_lost);
+    Step { intent: Some(intent), outcome, stop }
+}
+
+impl Step {
+    fn done(outcome: Outcome) -> Self {
+        Self { intent: None, outcome, stop: None }
+    }
+
+    fn interrupted(why: String, stop: StopReason) -> Self {
+        Self { intent: None, outcome: Outcome::Interrupted { why }, stop: Some(stop) }
+    }
+}
+
+fn refused(refusal: Refusal) -> Outcome {
+    Outcome::Refused { refusals: NonEmpty::of(refusal), discarded: Discarded { entries: 0, bytes: 0 } }
+}
+
+/// Became live again, or became something else: the first is a near miss and has a name of its own.
+fn changed(verdict: Verdict) -> Outcome {
+    match &verdict {
+        Verdict::Referenced(_) | Verdict::Disputed(_) | Verdict::Orphaned(Orphan::Held(_)) => Outcome::Resurrected(verdict),
+        Verdict::Undetermined(_) | Verdict::Orphaned(Orphan::Unsaved(_) | Orphan::Clean) => Outcome::Changed(verdict),
+    }
+}
+
+fn source_lost(lost: SourceLost) -> StopReason {
+    StopReason::SourceLost { source: lost.source_id, why: lost.why }
+}
+
+fn journal_lost(lost: JournalLost) -> StopReason {
+    StopReason::JournalLost(lost.why)
+}
