@@ -7,15 +7,15 @@
 //! Each module imports only from those to its left:
 //! `ids ← evidence ← size ← policy ← verdict ← plan ← recheck ← outcome ← record ← ports ← survey ← sweep`.
 
-pub mod ids;
 pub mod evidence;
-pub mod size;
-pub mod policy;
-pub mod verdict;
-pub mod plan;
-pub mod recheck;
+pub mod ids;
 pub mod outcome;
-pub mod record;
+pub mod plan;
+pub mod policy;
 pub mod ports;
+pub mod recheck;
+pub mod record;
+pub mod size;
 pub mod survey;
 pub mod sweep;
+pub mod verdict;

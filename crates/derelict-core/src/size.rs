@@ -76,10 +76,7 @@ pub fn freed_together<'a>(sizes: impl IntoIterator<Item = &'a Size>) -> Freed {
             freed.completeness = size.completeness.clone();
         }
         for inode in &size.linked {
-            linked
-                .entry((inode.dev, inode.ino))
-                .and_modify(|known| known.seen += inode.seen)
-                .or_insert(*inode);
+            linked.entry((inode.dev, inode.ino)).and_modify(|known| known.seen += inode.seen).or_insert(*inode);
         }
     }
     for inode in linked.values().filter(|inode| inode.seen >= inode.links) {

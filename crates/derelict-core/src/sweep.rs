@@ -158,7 +158,9 @@ fn refused(refusal: Refusal) -> Outcome {
 /// Became live again, or became something else: the first is a near miss and has a name of its own.
 fn changed(verdict: Verdict) -> Outcome {
     match &verdict {
-        Verdict::Referenced(_) | Verdict::Disputed(_) | Verdict::Orphaned(Orphan::Held(_)) => Outcome::Resurrected(verdict),
+        Verdict::Referenced(_) | Verdict::Disputed(_) | Verdict::Orphaned(Orphan::Held(_)) => {
+            Outcome::Resurrected(verdict)
+        }
         Verdict::Undetermined(_) | Verdict::Orphaned(Orphan::Unsaved(_) | Orphan::Clean) => Outcome::Changed(verdict),
     }
 }

@@ -75,7 +75,9 @@ pub fn judge(evidence: &Evidence, policy: &Policy, now: Timestamp) -> Verdict {
     if let Some(claim) = claims.iter().find(|claim| owns(claim, policy, now)) {
         return Verdict::Referenced((*claim).clone());
     }
-    if let Some(elsewhere) = NonEmpty::from_vec(claims.iter().filter(|claim| disputes(claim)).map(|c| (*c).clone()).collect()) {
+    if let Some(elsewhere) =
+        NonEmpty::from_vec(claims.iter().filter(|claim| disputes(claim)).map(|c| (*c).clone()).collect())
+    {
         return Verdict::Disputed(elsewhere);
     }
     if let Some(blinds) = NonEmpty::from_vec(blinds(evidence)) {
@@ -170,10 +172,9 @@ fn blind_of<T>(signal: &Observed<T>) -> Option<Blind> {
 fn unknown_channels(proof: &Proof) -> impl Iterator<Item = Blind> {
     proof.channels.iter().flat_map(|report| match &report.answer {
         Answer::Nothing | Answer::Losses(_) => Vec::new(),
-        Answer::Unknown(reasons) => reasons
-            .iter()
-            .map(|why| Blind { signal: Signal::Unsaved, why: why.clone() })
-            .collect(),
+        Answer::Unknown(reasons) => {
+            reasons.iter().map(|why| Blind { signal: Signal::Unsaved, why: why.clone() }).collect()
+        }
     })
 }
 

@@ -1,1 +1,61 @@
-//! placeholder
+//! Looks: says what would be lost if a repository vanished, by reading its files itself.
+//!
+//! It never writes, never locks, never starts a process, and has no code that could run a filter, a
+//! hook or an fsmonitor. No environment variable changes an answer. What is not supported exactly
+//! is "could not tell", with the reason.
+//!
+//! Where things are: `walk` sees every entry once; `work_tree` says what each one is; `index`,
+//! `content` and `ignore` help it decide; `examine` puts a repository together and goes into those
+//! inside it; `history` asks which commits are saved, with `commits` (the ancestry walk), `trees` and
+//! `containment` (squash and rebase); `refs`, `settings` and `repository` read git's files; `proof`
+//! and `report` collect the answers.
+
+mod commits;
+mod containment;
+mod content;
+mod examine;
+mod git_dir;
+mod history;
+mod ignore;
+mod index;
+mod proof;
+mod rebuildable;
+mod refs;
+mod report;
+mod repository;
+mod settings;
+mod stat;
+mod surroundings;
+mod trees;
+mod walk;
+mod work_tree;
+
+pub use proof::{Answer, ChannelReport, Examination, Loss};
+pub use stat::Stat;
+pub use surroundings::{Borrower, Surroundings};
+pub use walk::{Meter, measure};
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use proof::{Channel, Findings};
+use report::{Place, Report};
+
+/// Examines one directory: what would be lost if it vanished. `shown` is its canonical path, used to
+/// resolve what its git files name, and in messages. The meter sees every entry once, the directory
+/// itself with an empty path.
+pub fn examine(dir: BorrowedFd<'_>, shown: &Path, around: &Surroundings, meter: &mut dyn Meter) -> Examination {
+    let mut findings = Findings::default();
+    match stat::stat_of(dir) {
+        Ok(stat) => meter.seen(b"", &stat),
+        Err(error) => meter.unreadable(b"", &error.into()),
+    }
+    examine::Examiner::new(around, shown, meter, &mut findings).work_tree(dir, b"", &Place::Top);
+    let mut report = Report::new(&mut findings, Place::Top);
+    report.examined(Channel::Borrowers, "known borrowers", around.borrower_count());
+    for borrower in around.borrowers_from(shown) {
+        let repository = report::shown(borrower.repository.as_os_str().as_encoded_bytes());
+        report.loss(Channel::Borrowers, || format!("{repository} needs its objects"), &[repository.as_bytes()]);
+    }
+    findings.finish()
+}

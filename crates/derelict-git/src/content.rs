@@ -1,0 +1,55 @@
+//! Whether a file on disk holds exactly the bytes of an object. Filters are never run: where one
+//! would be needed to tell, the bytes differ and the file is kept.
+
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+
+use gix_hash::ObjectId;
+use rustix::fs::FileType;
+
+use crate::stat::{Stat, open_file_at, stat_of};
+
+/// Bytes read at a time while hashing.
+const CHUNK: usize = 64 * 1024;
+
+/// Whether the entry's content hashes to `id`, as a file or as a symlink's target.
+pub(crate) fn is_object(dir: BorrowedFd<'_>, name: &[u8], stat: &Stat, id: &ObjectId) -> io::Result<bool> {
+    match stat.kind() {
+        FileType::RegularFile => file_is(dir, name, stat, id),
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
+            let hash = gix_object::compute_hash(id.kind(), gix_object::Kind::Blob, target.to_bytes());
+            Ok(hash.is_ok_and(|hash| hash == *id))
+        }
+        FileType::Directory
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => Ok(false),
+    }
+}
+
+fn file_is(dir: BorrowedFd<'_>, name: &[u8], seen: &Stat, id: &ObjectId) -> io::Result<bool> {
+    let mut file = open_file_at(dir, name)?;
+    let before = stat_of(&file)?;
+    if !before.same_inode(seen) {
+        return Err(io::Error::other("it was replaced while being read"));
+    }
+    let mut hasher = gix_hash::hasher(id.kind());
+    hasher.update(&gix_object::encode::loose_header(gix_object::Kind::Blob, before.size));
+    let mut chunk = vec![0; CHUNK.min(before.size as usize + 1)];
+    let mut total = 0;
+    loop {
+        let length = file.read(&mut chunk)?;
+        if length == 0 {
+            break;
+        }
+        total += length as u64;
+        hasher.update(&chunk[..length]);
+    }
+    if total != before.size {
+        return Err(io::Error::other("it changed while being read"));
+    }
+    Ok(hasher.try_finalize().is_ok_and(|hash| hash == *id))
+}

@@ -1,0 +1,313 @@
+//! One work tree with its repository: opened, compared, and everything inside it judged in turn.
+
+use std::collections::HashSet;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+use gix_hash::ObjectId;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use crate::commits::Stores;
+use crate::git_dir::{Met, walk_git_dir};
+use crate::history::{Standing, examine_history};
+use crate::index::Index;
+use crate::proof::{Channel, Findings};
+use crate::refs::{Head, Refs, read_head};
+use crate::report::{Place, Report, shown};
+use crate::repository::{Repository, path_line, read_git_file};
+use crate::stat::{open_dir_at, stat_at};
+use crate::surroundings::Surroundings;
+use crate::walk::{Meter, measure_below};
+use crate::work_tree::walk_work_tree;
+
+/// Repositories inside repositories inside repositories; deeper than this is not followed.
+const DEEPEST_NESTING: usize = 16;
+
+/// Paths named when the index differs from HEAD.
+const NAMED_DIFFERENCES: usize = 50;
+
+/// Files and directories of an operation that was begun and not ended.
+const OPERATIONS: [(&str, &str); 8] = [
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisect"),
+    ("BISECT_START", "a bisect"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase or an am"),
+    ("sequencer", "a sequence of picks"),
+];
+
+/// Examines a candidate and everything in it.
+pub(crate) struct Examiner<'a> {
+    pub(crate) around: &'a Surroundings,
+    /// The candidate's canonical path.
+    pub(crate) top: &'a Path,
+    pub(crate) meter: &'a mut dyn Meter,
+    pub(crate) findings: &'a mut Findings,
+    /// Canonical git directories already examined together with their work tree.
+    done: HashSet<PathBuf>,
+    depth: usize,
+}
+
+impl<'a> Examiner<'a> {
+    pub(crate) fn new(
+        around: &'a Surroundings,
+        top: &'a Path,
+        meter: &'a mut dyn Meter,
+        findings: &'a mut Findings,
+    ) -> Self {
+        Self { around, top, meter, findings, done: HashSet::new(), depth: 0 }
+    }
+
+    /// Examines the work tree `dir`, which lies at `prefix` below the candidate. Returns the commit
+    /// its HEAD stands on, if that could be told.
+    pub(crate) fn work_tree(&mut self, dir: BorrowedFd<'_>, prefix: &[u8], place: &Place) -> Option<ObjectId> {
+        if self.depth >= DEEPEST_NESTING {
+            Report::new(self.findings, place.clone()).unknown(Channel::Nested, "repositories are nested too deeply");
+            measure_below(dir, prefix, self.meter);
+            return None;
+        }
+        self.depth += 1;
+        let head = match self.open(dir, prefix, place) {
+            Ok((repo, met)) => self.opened(dir, prefix, place, &repo, &met),
+            Err(why) => {
+                Report::new(self.findings, place.clone()).unknown(Channel::Repository, &why);
+                // The git directory was measured while it was walked; what is left is the work tree.
+                walk_work_tree(self, dir, prefix, place, None);
+                None
+            }
+        };
+        self.depth -= 1;
+        head
+    }
+
+    /// Finds and opens the repository of a work tree. It is never looked for further up.
+    fn open(&mut self, dir: BorrowedFd<'_>, prefix: &[u8], place: &Place) -> Result<(Repository, Met), String> {
+        let here = self.path_of(prefix);
+        let stat = match stat_at(dir, b".git") {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Err("not a repository: it has no .git".into()),
+            Err(error) => return Err(format!("cannot read .git: {error}")),
+        };
+        match stat.kind() {
+            FileType::Directory => {
+                let git_dir = open_dir_at(dir, b".git").map_err(|error| format!("cannot open .git: {error}"))?;
+                let mut report = Report::new(self.findings, place.clone());
+                let met =
+                    walk_git_dir(std::os::fd::AsFd::as_fd(&git_dir), &join(prefix, b".git"), self.meter, &mut report);
+                if !met.readable {
+                    return Err("the git directory cannot be trusted".into());
+                }
+                // Through the descriptor, so that nobody can put another directory in its place.
+                let path = PathBuf::from(format!("/proc/self/fd/{}/.git", dir.as_raw_fd()));
+                let repo = Repository::open(&path)?;
+                self.check_own_work_tree(&repo, &here)?;
+                Ok((repo, met))
+            }
+            FileType::RegularFile => {
+                let git_dir = read_git_file(&here)?;
+                let repo = Repository::open(&git_dir)?;
+                self.check_linked(&repo, &here)?;
+                self.done.insert(git_dir);
+                Ok((repo, Met::default()))
+            }
+            FileType::Symlink => Err(".git is a symlink".into()),
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => Err(".git is neither a file nor a directory".into()),
+        }
+    }
+
+    /// A repository that says its work tree is somewhere else is not this directory's.
+    fn check_own_work_tree(&self, repo: &Repository, here: &Path) -> Result<(), String> {
+        if repo.settings.bare {
+            return Err("its configuration says it is bare, and here is a work tree".into());
+        }
+        if repo.is_linked() {
+            return Err("its git directory names another one as its common directory".into());
+        }
+        match &repo.settings.worktree {
+            None => Ok(()),
+            Some(worktree) => match std::fs::canonicalize(here.join(".git").join(worktree)) {
+                Ok(path) if path == here => Ok(()),
+                Ok(_) | Err(_) => Err("core.worktree names another directory".into()),
+            },
+        }
+    }
+
+    /// A `.git` file and the git directory it names must name each other, and the git directory must
+    /// be one that goes together with this work tree, or one that stays.
+    fn check_linked(&self, repo: &Repository, here: &Path) -> Result<(), String> {
+        let back = if repo.is_linked() {
+            let text = crate::refs::read_limited(&repo.git_dir.join("gitdir"), 8192);
+            let text = text.map_err(|error| {
+                format!("cannot read where the work tree of {} is: {error}", repo.git_dir.display())
+            })?;
+            // Newer versions of git may write it relative to the git directory.
+            std::fs::canonicalize(repo.git_dir.join(path_line(&text)))
+                .ok()
+                .and_then(|path| path.parent().map(Path::to_owned))
+        } else {
+            let worktree = repo.settings.worktree.as_ref();
+            worktree.and_then(|worktree| std::fs::canonicalize(repo.git_dir.join(worktree)).ok())
+        };
+        if back.as_deref() != Some(here) {
+            return Err(format!("{} does not name this work tree as its own", repo.git_dir.display()));
+        }
+        let common = std::fs::canonicalize(&repo.common_dir)
+            .map_err(|error| format!("cannot open the common git directory: {error}"))?;
+        if !common.starts_with(self.top) && self.around.goes(&common, self.top) {
+            return Err(format!("its repository {} may go in the same sweep", common.display()));
+        }
+        Ok(())
+    }
+
+    fn opened(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        prefix: &[u8],
+        place: &Place,
+        repo: &Repository,
+        met: &Met,
+    ) -> Option<ObjectId> {
+        let refs = Refs::read(&repo.common_dir, repo.settings.hash);
+        let head = head_commit(repo, &refs);
+        let index = self.index(repo, head, place);
+        walk_work_tree(self, dir, prefix, place, Some((repo, index)));
+        let here = self.path_of(prefix);
+        let standing = Standing { around: self.around, top: self.top, base: &here };
+        let mut report = Report::new(self.findings, place.clone());
+        examine_history(repo, &refs, &standing, &mut report);
+        operations(&repo.git_dir, &mut report);
+        if met.lfs_objects > 0 {
+            report.unknown(
+                Channel::Lfs,
+                &format!("{} objects of git-lfs, which may not have been uploaded", met.lfs_objects),
+            );
+        }
+        report.examined(Channel::Lfs, "objects", met.lfs_objects);
+        if !repo.is_linked() {
+            self.inner_repositories(repo, &here, prefix, met);
+            self.linked_work_trees(repo, place);
+        }
+        head
+    }
+
+    fn index(&mut self, repo: &Repository, head: Option<ObjectId>, place: &Place) -> Option<Index> {
+        let mut report = Report::new(self.findings, place.clone());
+        let index = match Index::read(&repo.git_dir.join("index"), repo.settings.hash) {
+            Ok(index) => index?,
+            Err(why) => {
+                report.unknown(Channel::Tracked, &why);
+                return None;
+            }
+        };
+        report.examined(Channel::Tracked, "index entries", index.entries() as u64);
+        let unmerged = index.unmerged();
+        for path in &unmerged {
+            report.loss(Channel::Tracked, || format!("unmerged: {}", shown(path)), &[path]);
+        }
+        let stores = Stores::new(vec![repo.objects.another()], HashSet::new());
+        let tree = match head.map(|head| stores.commit(&head)) {
+            None => Ok(ObjectId::empty_tree(repo.settings.hash)),
+            Some(Ok(Some(commit))) => Ok(commit.tree),
+            Some(Ok(None)) => Err("the commit of HEAD is missing".to_owned()),
+            Some(Err(why)) => Err(why),
+        };
+        match tree.and_then(|tree| index.differences(&stores, &tree, NAMED_DIFFERENCES)) {
+            Ok(paths) => paths.iter().filter(|path| !unmerged.contains(&path.as_slice())).for_each(|path| {
+                let staged = index.position(path).map(|entry| index.id(entry));
+                let content = staged.map_or_else(Vec::new, |id| id.as_slice().to_vec());
+                report.loss(Channel::Tracked, || format!("staged: {}", shown(path)), &[path, &content]);
+            }),
+            Err(why) => report.unknown(Channel::Tracked, &why),
+        }
+        Some(index)
+    }
+
+    /// Git directories inside this one whose work tree the walk did not meet: submodules of other
+    /// branches, or whatever somebody put there.
+    fn inner_repositories(&mut self, repo: &Repository, here: &Path, prefix: &[u8], met: &Met) {
+        for inner in &met.repositories {
+            let path = here.join(".git").join(inner.to_path_lossy());
+            if !self.done.insert(path.clone()) {
+                continue;
+            }
+            let place = Place::Submodule(join(prefix, &[b".git/", inner.as_slice()].concat()));
+            let mut report = Report::new(self.findings, place);
+            match Repository::open(&repo.git_dir.join(inner.to_path_lossy())) {
+                Ok(repo) => {
+                    let refs = Refs::read(&repo.common_dir, repo.settings.hash);
+                    let standing = Standing { around: self.around, top: self.top, base: &path };
+                    examine_history(&repo, &refs, &standing, &mut report);
+                }
+                Err(why) => report.unknown(Channel::Submodules, &why),
+            }
+        }
+    }
+
+    /// Work trees that live off this repository and were not met inside the candidate.
+    fn linked_work_trees(&mut self, repo: &Repository, place: &Place) {
+        let mut report = Report::new(self.findings, place.clone());
+        let entries = match std::fs::read_dir(repo.git_dir.join("worktrees")) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(error) => return report.unknown(Channel::Worktrees, &format!("cannot list worktrees: {error}")),
+        };
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => return report.unknown(Channel::Worktrees, &format!("cannot list worktrees: {error}")),
+            };
+            report.examined(Channel::Worktrees, "linked work trees", 1);
+            if std::fs::canonicalize(entry.path()).is_ok_and(|path| self.done.contains(&path)) {
+                continue;
+            }
+            let name = entry.file_name();
+            let names = crate::refs::read_limited(&entry.path().join("gitdir"), 8192);
+            let place = names.map_or_else(
+                |_| "an unknown place".to_owned(),
+                |text| shown(text.trim().strip_suffix(b"/.git").unwrap_or(text.trim())),
+            );
+            report.loss(
+                Channel::Worktrees,
+                || format!("the work tree {} at {place} lives off this repository", shown(name.as_encoded_bytes())),
+                &[name.as_encoded_bytes()],
+            );
+        }
+    }
+
+    pub(crate) fn path_of(&self, prefix: &[u8]) -> PathBuf {
+        if prefix.is_empty() { self.top.to_owned() } else { self.top.join(prefix.to_path_lossy()) }
+    }
+}
+
+pub(crate) fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
+}
+
+fn head_commit(repo: &Repository, refs: &Refs) -> Option<ObjectId> {
+    match read_head(&repo.git_dir, repo.settings.hash) {
+        Ok(Head::Detached(id)) => Some(id),
+        Ok(Head::Branch(name)) => refs.find(&name),
+        // The history says so too, and keeps the directory for it.
+        Err(_) => None,
+    }
+}
+
+fn operations(git_dir: &Path, report: &mut Report<'_>) {
+    for (file, operation) in OPERATIONS {
+        match std::fs::symlink_metadata(git_dir.join(file)) {
+            Ok(_) => {
+                report.loss(Channel::Operation, || format!("{operation} in progress ({file})"), &[file.as_bytes()])
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => report.unknown(Channel::Operation, &format!("cannot look for {file}: {error}")),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The three-valued answers of the proof, and how they are collected: *nothing*, *these losses*,
+//! *could not tell*. One answer per channel, each with what was examined.
+
+use sha2::Digest as _;
+
+/// What was found out about one directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examination {
+    /// One answer per channel, in a fixed order.
+    pub channels: Vec<ChannelReport>,
+    /// Lock files of git: an operation is running, or one was killed.
+    pub git_locks: Vec<std::path::PathBuf>,
+}
+
+/// One channel's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelReport {
+    /// The channel's name.
+    pub channel: &'static str,
+    /// What was looked at, in words.
+    pub examined: String,
+    /// What came out.
+    pub answer: Answer,
+}
+
+/// The three answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Looked at, and nothing would be lost.
+    Nothing,
+    /// These would be lost; at least one.
+    Losses(Vec<Loss>),
+    /// Could not tell, for these reasons; at least one.
+    Unknown(Vec<String>),
+}
+
+/// One thing that would be lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// What it is, in words, with control characters and other bytes escaped.
+    pub what: String,
+    /// Distinguishes this content from a later one under the same name.
+    pub fingerprint: [u8; 32],
+}
+
+/// The channels, in the order they are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Channel {
+    /// Whether it is a repository that can be read at all.
+    Repository,
+    /// The work tree against the index, and the index against HEAD.
+    Tracked,
+    /// Files no commit knows.
+    Untracked,
+    /// Files the ignore rules hide.
+    Ignored,
+    /// Repositories and work trees inside.
+    Nested,
+    /// Commits on any ref.
+    Commits,
+    /// Tags that are nowhere else.
+    Tags,
+    /// Commits that only a reflog or a `*_HEAD` names.
+    Reflog,
+    /// A merge, rebase, bisect or the like in progress.
+    Operation,
+    /// Work trees elsewhere that live off this repository.
+    Worktrees,
+    /// Repositories elsewhere that borrow its objects.
+    Borrowers,
+    /// Submodules.
+    Submodules,
+    /// Large files of git-lfs.
+    Lfs,
+}
+
+impl Channel {
+    const ALL: [Self; 13] = [
+        Self::Repository,
+        Self::Tracked,
+        Self::Untracked,
+        Self::Ignored,
+        Self::Nested,
+        Self::Commits,
+        Self::Tags,
+        Self::Reflog,
+        Self::Operation,
+        Self::Worktrees,
+        Self::Borrowers,
+        Self::Submodules,
+        Self::Lfs,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Repository => "repository",
+            Self::Tracked => "tracked",
+            Self::Untracked => "untracked",
+            Self::Ignored => "ignored",
+            Self::Nested => "nested",
+            Self::Commits => "commits",
+            Self::Tags => "tags",
+            Self::Reflog => "reflog",
+            Self::Operation => "operation",
+            Self::Worktrees => "worktrees",
+            Self::Borrowers => "borrowers",
+            Self::Submodules => "submodules",
+            Self::Lfs => "lfs",
+        }
+    }
+}
+
+/// Named losses per channel; a directory with a million new files is told by these and a count.
+const NAMED_LOSSES: usize = 50;
+
+/// Collects findings while a directory is examined.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    channels: std::collections::BTreeMap<Channel, Found>,
+    pub(crate) git_locks: Vec<std::path::PathBuf>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    examined: Vec<(&'static str, u64)>,
+    losses: Vec<Loss>,
+    unnamed: u64,
+    unnamed_fingerprints: sha2::Sha256,
+    unknown: Vec<String>,
+}
+
+impl Findings {
+    /// Counts what was looked at: `("index entries", 61)`.
+    pub(crate) fn examined(&mut self, channel: Channel, what: &'static str, count: u64) {
+        let examined = &mut self.channels.entry(channel).or_default().examined;
+        match examined.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, sum)) => *sum += count,
+            None => examined.push((what, count)),
+        }
+    }
+
+    /// Something would be lost. `content` is whatever tells this content from a later one.
+    pub(crate) fn loss(&mut self, channel: Channel, what: impl FnOnce() -> String, content: &[&[u8]]) {
+        let found = self.channels.entry(channel).or_default();
+        let mut hash = sha2::Sha256::new();
+        content.iter().for_each(|part| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        });
+        if found.losses.len() < NAMED_LOSSES {
+            found.losses.push(Loss { what: what(), fingerprint: hash.finalize().into() });
+        } else {
+            found.unnamed += 1;
+            found.unnamed_fingerprints.update(hash.finalize());
+        }
+    }
+
+    /// Could not tell.
+    pub(crate) fn unknown(&mut self, channel: Channel, why: impl Into<String>) {
+        let unknown = &mut self.channels.entry(channel).or_default().unknown;
+        if unknown.len() < NAMED_LOSSES {
+            unknown.push(why.into());
+        }
+    }
+
+    /// The answers, one per channel.
+    pub(crate) fn finish(mut self) -> Examination {
+        let channels = Channel::ALL.map(|channel| self.channels.remove(&channel).unwrap_or_default().report(channel));
+        self.git_locks.sort();
+        Examination { channels: channels.into(), git_locks: self.git_locks }
+    }
+}
+
+impl Found {
+    fn report(mut self, channel: Channel) -> ChannelReport {
+        let examined = self.examined.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>();
+        let examined = if examined.is_empty() { "none present".to_owned() } else { examined.join(", ") };
+        // The walk's order is the file system's; the report's is not.
+        self.losses.sort_by(|a, b| a.what.cmp(&b.what));
+        if self.unnamed > 0 {
+            self.losses.push(Loss {
+                what: format!("and {} more", self.unnamed),
+                fingerprint: self.unnamed_fingerprints.finalize().into(),
+            });
+        }
+        let answer = match (self.unknown.is_empty(), self.losses.is_empty()) {
+            (false, _) => Answer::Unknown(self.unknown),
+            (true, false) => Answer::Losses(self.losses),
+            (true, true) => Answer::Nothing,
+        };
+        ChannelReport { channel: channel.name(), examined, answer }
+    }
+}

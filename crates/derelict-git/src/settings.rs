@@ -1,0 +1,245 @@
+//! The few settings of a repository that change what a proof means: its format, its hash, where its
+//! work tree is, and which remote-tracking refs its remotes really write.
+//!
+//! Only the repository's own files are read. What the user or the system configured, or what an
+//! `include` pulls in, could only take savings away by rewriting addresses, and is never needed.
+
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+use gix_config::file::Metadata;
+
+/// Configuration files larger than this are not read: no real one comes near.
+pub(crate) const CONFIG_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What a repository's own configuration says.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) hash: gix_hash::Kind,
+    pub(crate) bare: bool,
+    pub(crate) worktree: Option<PathBuf>,
+    pub(crate) worktree_config: bool,
+    pub(crate) remotes: Vec<Remote>,
+}
+
+/// A configured remote.
+#[derive(Debug, Clone)]
+pub(crate) struct Remote {
+    /// The address that a fetch uses.
+    pub(crate) url: Option<BString>,
+    fetch: Vec<RefSpec>,
+}
+
+#[derive(Debug, Clone)]
+struct RefSpec {
+    negative: bool,
+    source: BString,
+    target: BString,
+}
+
+impl Settings {
+    /// Reads a configuration file. The error is the reason why nothing can be told.
+    pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Self, String> {
+        let options = gix_config::file::init::Options { lossy: true, ..Default::default() };
+        let meta = Metadata::from(gix_config::Source::Local);
+        let file = gix_config::File::from_bytes_no_includes(bytes, meta, options)
+            .map_err(|error| format!("cannot parse {}: {error}", path.display()))?;
+        let mut settings = Self {
+            hash: gix_hash::Kind::Sha1,
+            bare: false,
+            worktree: None,
+            worktree_config: false,
+            remotes: Vec::new(),
+        };
+        settings.read_extensions(&file)?;
+        for section in sections(&file, "core") {
+            if let Some(bare) = section.value("bare") {
+                settings.bare = is_true(&bare);
+            }
+            if let Some(worktree) = section.value("worktree") {
+                settings.worktree = Some(worktree.to_path_lossy().into_owned());
+            }
+        }
+        settings.read_remotes(&file);
+        Ok(settings)
+    }
+
+    /// What `config.worktree` says is laid over what the common configuration says.
+    pub(crate) fn overlay(&mut self, worktree: Self) {
+        self.bare = worktree.bare;
+        self.worktree = worktree.worktree.or(self.worktree.take());
+        self.remotes.extend(worktree.remotes);
+    }
+
+    /// An own allow-list: a format we do not know is a format we cannot prove anything about.
+    fn read_extensions(&mut self, file: &gix_config::File) -> Result<(), String> {
+        for section in sections(file, "core") {
+            match section.value("repositoryformatversion") {
+                None => {}
+                Some(version) if version == "0" || version == "1" => {}
+                Some(version) => return Err(format!("repository format version {version} is not supported")),
+            }
+        }
+        for section in sections(file, "extensions") {
+            for name in section.value_names() {
+                let value = section.value(&name).unwrap_or_default();
+                match name.to_ascii_lowercase().as_str() {
+                    "noop" | "noop-v1" | "preciousobjects" | "partialclone" | "relativeworktrees" => {}
+                    "worktreeconfig" => self.worktree_config = is_true(&value),
+                    "objectformat" if value == "sha1" => self.hash = gix_hash::Kind::Sha1,
+                    "objectformat" if value == "sha256" => self.hash = gix_hash::Kind::Sha256,
+                    "refstorage" if value == "files" => {}
+                    other => return Err(format!("repository extension {other} = {value} is not supported")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_remotes(&mut self, file: &gix_config::File) {
+        let mut remotes: Vec<(BString, Remote)> = Vec::new();
+        for section in sections(file, "remote") {
+            let header = section.header();
+            let Some(name) = header.subsection_name() else { continue };
+            let position = remotes.iter().position(|(known, _)| known == name);
+            let position = position.unwrap_or_else(|| {
+                remotes.push((name.to_owned(), Remote { url: None, fetch: Vec::new() }));
+                remotes.len() - 1
+            });
+            let remote = &mut remotes[position].1;
+            // A fetch uses the first address.
+            remote.url = remote.url.take().or_else(|| section.values("url").into_iter().next());
+            remote.fetch.extend(section.values("fetch").iter().filter_map(RefSpec::parse));
+        }
+        self.remotes = remotes.into_iter().map(|(_, remote)| remote).collect();
+    }
+}
+
+fn sections<'f>(file: &'f gix_config::File, name: &str) -> Vec<gix_config::file::SectionRef<'f>> {
+    file.sections_by_name(name).into_iter().flatten().collect()
+}
+
+fn is_true(value: &BString) -> bool {
+    let value = value.to_ascii_lowercase();
+    // A key without `=` reads as an empty value here and means true to git; so does any number but 0.
+    matches!(value.as_slice(), b"" | b"true" | b"yes" | b"on") || value.parse_number().is_some_and(|number| number != 0)
+}
+
+trait ParseNumber {
+    fn parse_number(&self) -> Option<i64>;
+}
+
+impl ParseNumber for Vec<u8> {
+    fn parse_number(&self) -> Option<i64> {
+        std::str::from_utf8(self).ok()?.trim().parse().ok()
+    }
+}
+
+impl Remote {
+    /// Whether a fetch from this remote really writes this remote-tracking ref.
+    ///
+    /// Only refs below `refs/remotes/` count: a mirror's `refs/*:refs/*` maps local branches onto
+    /// themselves, and proves nothing about them.
+    pub(crate) fn maps(&self, name: &[u8]) -> bool {
+        if !name.starts_with(b"refs/remotes/") {
+            return false;
+        }
+        let sources = self.fetch.iter().filter(|spec| !spec.negative).filter_map(|spec| spec.source_of(name));
+        sources.into_iter().any(|source| !self.fetch.iter().any(|spec| spec.negative && spec.covers(&source)))
+    }
+}
+
+impl RefSpec {
+    fn parse(spec: &BString) -> Option<Self> {
+        let spec = spec.strip_prefix(b"+").unwrap_or(spec);
+        if let Some(source) = spec.strip_prefix(b"^") {
+            return Some(Self { negative: true, source: source.into(), target: BString::default() });
+        }
+        let (source, target) = spec.split_once_str(":")?;
+        Some(Self { negative: false, source: source.into(), target: target.into() })
+    }
+
+    /// The remote's ref that would be written to `name`.
+    fn source_of(&self, name: &[u8]) -> Option<Vec<u8>> {
+        match (split_star(&self.target), split_star(&self.source)) {
+            (None, None) => (self.target == name).then(|| self.source.to_vec()),
+            (Some((head, tail)), Some((source_head, source_tail))) => {
+                let middle = between(name, head, tail)?;
+                Some([source_head, middle, source_tail].concat())
+            }
+            (Some(_), None) | (None, Some(_)) => None,
+        }
+    }
+
+    fn covers(&self, source: &[u8]) -> bool {
+        match split_star(&self.source) {
+            None => self.source == source,
+            Some((head, tail)) => between(source, head, tail).is_some(),
+        }
+    }
+}
+
+fn split_star(pattern: &[u8]) -> Option<(&[u8], &[u8])> {
+    pattern.split_once_str("*")
+}
+
+fn between<'a>(name: &'a [u8], head: &[u8], tail: &[u8]) -> Option<&'a [u8]> {
+    name.strip_prefix(head)?.strip_suffix(tail).filter(|middle| !middle.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings, String> {
+        Settings::parse(text.as_bytes(), Path::new("config"))
+    }
+
+    fn maps(fetch: &str, name: &str) -> bool {
+        let settings = parse(&format!("[remote \"o\"]\n\turl = u\n{fetch}")).expect("because it is well-formed");
+        settings.remotes[0].maps(name.as_bytes())
+    }
+
+    #[test]
+    fn a_ref_is_mapped_only_by_a_refspec_that_really_writes_it() {
+        let usual = "fetch = +refs/heads/*:refs/remotes/o/*\n";
+        assert!(maps(usual, "refs/remotes/o/main"));
+        assert!(maps(usual, "refs/remotes/o/deep/branch"));
+        assert!(!maps(usual, "refs/remotes/ghost/main"));
+        assert!(!maps(usual, "refs/remotes/o/"));
+        assert!(maps("fetch = refs/heads/main:refs/remotes/o/main\n", "refs/remotes/o/main"));
+        assert!(!maps("fetch = refs/heads/main:refs/remotes/o/main\n", "refs/remotes/o/other"));
+        assert!(!maps("", "refs/remotes/o/main"));
+    }
+
+    #[test]
+    fn a_negative_refspec_takes_its_refs_away_again() {
+        let fetch = "fetch = refs/heads/*:refs/remotes/o/*\nfetch = ^refs/heads/wip/*\n";
+        assert!(maps(fetch, "refs/remotes/o/main"));
+        assert!(!maps(fetch, "refs/remotes/o/wip/x"));
+    }
+
+    #[test]
+    fn a_mirror_refspec_does_not_turn_local_branches_into_saved_ones() {
+        assert!(!maps("fetch = +refs/*:refs/*\n", "refs/heads/main"));
+    }
+
+    #[test]
+    fn an_unknown_format_or_extension_is_refused_by_name() {
+        assert!(parse("[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = sha256\n").is_ok());
+        let error = parse("[extensions]\nrefStorage = reftable\n").expect_err("because reftable is not read");
+        assert!(error.contains("refstorage = reftable"), "{error}");
+        assert!(parse("[extensions]\nshiny = true\n").is_err());
+        assert!(parse("[core]\nrepositoryformatversion = 2\n").is_err());
+        assert!(parse("[core\n").is_err());
+    }
+
+    #[test]
+    fn booleans_are_read_as_git_reads_them() {
+        for (text, bare) in
+            [("bare", true), ("bare = yes", true), ("bare = 1", true), ("bare = false", false), ("bare = 0", false)]
+        {
+            assert_eq!(parse(&format!("[core]\n\t{text}\n")).map(|s| s.bare), Ok(bare), "{text}");
+        }
+    }
+}

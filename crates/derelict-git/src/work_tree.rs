@@ -1,0 +1,321 @@
+//! The fused walk of a work tree: every entry is tracked, untracked, ignored, rebuildable, or the top
+//! of another repository, and each of these is told apart in the one pass that also sizes it.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use sha2::Digest as _;
+
+use crate::content::is_object;
+use crate::examine::{Examiner, join};
+use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
+use crate::index::{ByStat, Found, Index};
+use crate::proof::Channel;
+use crate::rebuildable::{is_precious, is_rebuildable};
+use crate::refs::read_limited;
+use crate::report::{Place, Report, shown};
+use crate::repository::Repository;
+use crate::stat::{Stat, open_dir_at, open_file_at, stat_at};
+use crate::walk::{Entry, Meter, Visit, walk};
+
+/// Directories that mark a checkout of another system, which this program cannot judge.
+const FOREIGN: [(&[u8], &str); 7] = [
+    (b".jj", "jj"),
+    (b".hg", "Mercurial"),
+    (b".svn", "Subversion"),
+    (b".bzr", "Bazaar"),
+    (b"_darcs", "Darcs"),
+    (b".pijul", "Pijul"),
+    (b".sl", "Sapling"),
+];
+
+/// Walks a work tree. Without a repository, or without an index, nothing is tracked.
+pub(crate) fn walk_work_tree(
+    examiner: &mut Examiner<'_>,
+    dir: BorrowedFd<'_>,
+    prefix: &[u8],
+    place: &Place,
+    repo: Option<(&Repository, Option<Index>)>,
+) {
+    let base = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
+    let mut rules = Rules::default();
+    let (repo, index) = repo.unzip();
+    let index = index.flatten();
+    // Missing or unreadable, it ignores nothing, which keeps more.
+    if let Some(Ok(text)) = repo.map(|repo| read_limited(&repo.common_dir.join("info/exclude"), IGNORE_BYTES)) {
+        rules.push(&text, b"");
+    }
+    let git = &join(prefix, b".git");
+    let all = index.as_ref().map(|index| 0..index.entries());
+    let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), rules: 0 };
+    let mut visit = WorkTree { examiner, place, git, base, index, rules, heaps: Vec::new(), looked: [0; 2] };
+    walk(dir, prefix, top, &mut visit);
+    visit.finish();
+}
+
+struct WorkTree<'w, 'a> {
+    examiner: &'w mut Examiner<'a>,
+    place: &'w Place,
+    git: &'w [u8],
+    /// Length of what precedes paths of this work tree.
+    base: usize,
+    index: Option<Index>,
+    rules: Rules,
+    heaps: Vec<Heap>,
+    /// Untracked and ignored entries that were looked at.
+    looked: [u64; 2],
+}
+
+/// What is remembered of a directory.
+struct Frame {
+    mode: Mode,
+    /// How many rules were in force before it was entered.
+    rules: usize,
+}
+
+enum Mode {
+    /// These index entries lie below it.
+    Tracked(Range<usize>),
+    /// Nothing below it is tracked; the heap it is told under, unless that is each file itself.
+    Untracked(Option<usize>),
+    /// Hidden by ignore rules, and nobody makes it again.
+    Ignored(usize),
+    /// Made again by a tool.
+    Rebuildable,
+}
+
+/// Files below one directory, told as one loss.
+struct Heap {
+    channel: Channel,
+    path: Vec<u8>,
+    files: u64,
+    content: sha2::Sha256,
+}
+
+impl WorkTree<'_, '_> {
+    fn report(&mut self) -> Report<'_> {
+        Report::new(self.examiner.findings, self.place.clone())
+    }
+
+    fn heap(&mut self, channel: Channel, path: &[u8]) -> usize {
+        self.heaps.push(Heap { channel, path: path.to_vec(), files: 0, content: sha2::Sha256::new() });
+        self.heaps.len() - 1
+    }
+
+    fn put(&mut self, heap: usize, at: &Entry<'_>) {
+        let heap = &mut self.heaps[heap];
+        heap.files += 1;
+        heap.content.update(at.path);
+        heap.content.update(content_of(&at.stat));
+    }
+
+    fn tracked_leaf(&mut self, at: &Entry<'_>, range: &Range<usize>) {
+        let path = &at.path[self.base..];
+        let Some(index) = &mut self.index else { return self.untracked_leaf(at, None) };
+        match index.find(path, range) {
+            Found::Entry(entry) => self.compare(at, entry),
+            // A file where the index has a directory: what was below it is told as deleted.
+            Found::Directory(_) | Found::Nothing => self.untracked_leaf(at, None),
+        }
+    }
+
+    /// Stat data first; the content only where they leave a doubt.
+    fn compare(&mut self, at: &Entry<'_>, entry: usize) {
+        let Some(index) = &self.index else { return };
+        let (same, id) = (index.by_stat(entry, &at.stat), index.id(entry));
+        let same = match same {
+            ByStat::Same => Ok(true),
+            ByStat::OtherKind => Ok(false),
+            ByStat::Read => is_object(at.dir, at.name, &at.stat, &id),
+        };
+        let path = at.path[self.base..].to_vec();
+        match same {
+            Ok(true) => {}
+            Ok(false) => self.report().loss(
+                Channel::Tracked,
+                || format!("changed: {}", shown(&path)),
+                &[&path, &content_of(&at.stat)],
+            ),
+            Err(error) => self.report().unknown(Channel::Tracked, &format!("cannot read {}: {error}", shown(&path))),
+        }
+    }
+
+    fn untracked_leaf(&mut self, at: &Entry<'_>, heap: Option<usize>) {
+        if let Some(heap) = heap {
+            self.looked[0] += 1;
+            return self.put(heap, at);
+        }
+        let path = at.path[self.base..].to_vec();
+        let ignored = self.rules.ignores(&path, IsDir::No);
+        self.looked[usize::from(ignored)] += 1;
+        let (channel, word) = if ignored { (Channel::Ignored, "ignored") } else { (Channel::Untracked, "new") };
+        self.report().loss(channel, || format!("{word}: {}", shown(&path)), &[&path, &content_of(&at.stat)]);
+    }
+
+    /// A directory that belongs to another repository is that repository's to judge.
+    fn nested(&mut self, at: &Entry<'_>, submodule: Option<usize>) {
+        let dir = match open_dir_at(at.dir, at.name) {
+            Ok(dir) => dir,
+            Err(error) => return self.unreadable(at.path, error.into()),
+        };
+        let place = match submodule {
+            Some(_) => Place::Submodule(at.path.to_vec()),
+            None => Place::Nested(at.path.to_vec()),
+        };
+        Report::new(self.examiner.findings, place.clone()).examined(Channel::Nested, "repositories inside", 1);
+        let head = self.examiner.work_tree(dir.as_fd(), at.path, &place);
+        let recorded = submodule.and_then(|entry| self.index.as_ref().map(|index| index.id(entry)));
+        if let Some(recorded) = recorded.filter(|recorded| head != Some(*recorded)) {
+            let what = || format!("it stands on another commit than the recorded {}", recorded.to_hex_with_len(9));
+            let head = head.map_or_else(Vec::new, |head| head.as_slice().to_vec());
+            Report::new(self.examiner.findings, place).loss(Channel::Submodules, what, &[at.path, &head]);
+        }
+    }
+
+    /// A directory of which nothing is tracked.
+    fn untracked_directory(&mut self, at: &Entry<'_>, heap: Option<usize>) -> Mode {
+        let path = &at.path[self.base..];
+        if !self.rules.ignores(path, IsDir::Yes) {
+            return Mode::Untracked(Some(heap.unwrap_or_else(|| self.heap(Channel::Untracked, at.path))));
+        }
+        if is_rebuildable(at.dir, at.name) {
+            self.report().examined(Channel::Ignored, "rebuildable directories", 1);
+            return Mode::Rebuildable;
+        }
+        Mode::Ignored(self.heap(Channel::Ignored, at.path))
+    }
+
+    fn foreign(&mut self, at: &Entry<'_>) {
+        if let Some((_, system)) = FOREIGN.iter().find(|(name, _)| *name == at.name) {
+            let why = format!("{} is a checkout of {system}, which cannot be judged", shown(at.path));
+            self.report().unknown(Channel::Nested, &why);
+        }
+    }
+
+    fn finish(mut self) {
+        for heap in std::mem::take(&mut self.heaps).into_iter().filter(|heap| heap.files > 0) {
+            let word = if heap.channel == Channel::Ignored { "ignored" } else { "new" };
+            let files = if heap.files == 1 { "1 file".to_owned() } else { format!("{} files", heap.files) };
+            let path = heap.path[self.base..].to_vec();
+            let content: [u8; 32] = heap.content.finalize().into();
+            self.report().loss(heap.channel, || format!("{word}: {}/ ({files})", shown(&path)), &[&path, &content]);
+        }
+        let missing: Vec<Vec<u8>> =
+            self.index.iter().flat_map(|index| index.missing().map(|entry| index.path(entry).to_vec())).collect();
+        for path in missing {
+            self.report().loss(Channel::Tracked, || format!("deleted: {}", shown(&path)), &[&path]);
+        }
+        let [untracked, ignored] = self.looked;
+        self.report().examined(Channel::Untracked, "untracked files", untracked);
+        self.report().examined(Channel::Ignored, "ignored files", ignored);
+    }
+}
+
+/// What changes when a file's content does; no later write leaves all of it as it was.
+fn content_of(stat: &Stat) -> Vec<u8> {
+    let times = [stat.mtime, stat.ctime]
+        .map(|(seconds, nanos)| [seconds.to_le_bytes().as_slice(), &nanos.to_le_bytes()].concat());
+    let numbers = [stat.ino, stat.size, u64::from(stat.mode)].map(u64::to_le_bytes);
+    [times.concat(), numbers.concat()].concat()
+}
+
+impl Visit for WorkTree<'_, '_> {
+    type Frame = Frame;
+
+    fn meter(&mut self) -> &mut dyn Meter {
+        self.examiner.meter
+    }
+
+    fn enter(&mut self, dir: BorrowedFd<'_>, path: &[u8], frame: &mut Frame) {
+        frame.rules = self.rules.depth();
+        match frame.mode {
+            Mode::Tracked(_) | Mode::Untracked(_) => {}
+            Mode::Ignored(_) | Mode::Rebuildable => return,
+        }
+        // Missing or unreadable, it ignores nothing, which keeps more.
+        let Ok(mut file) = open_file_at(dir, b".gitignore") else { return };
+        let mut text = Vec::new();
+        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= IGNORE_BYTES);
+        if is_file && io::Read::read_to_end(&mut file, &mut text).is_ok() {
+            self.rules.push(&text, path.get(self.base..).unwrap_or(b""));
+        }
+    }
+
+    fn leaf(&mut self, at: &Entry<'_>, frame: &mut Frame) {
+        if at.path == self.git {
+            return;
+        }
+        match &frame.mode {
+            Mode::Tracked(range) => self.tracked_leaf(at, &range.clone()),
+            Mode::Untracked(heap) => self.untracked_leaf(at, *heap),
+            Mode::Ignored(heap) => {
+                self.looked[1] += 1;
+                self.put(*heap, at);
+            }
+            Mode::Rebuildable => {
+                if is_precious(at.dir, at.name) {
+                    let path = at.path[self.base..].to_vec();
+                    let what = || format!("a secret or a database: {}", shown(&path));
+                    self.report().loss(Channel::Ignored, what, &[&path, &content_of(&at.stat)]);
+                }
+            }
+        }
+    }
+
+    fn directory(&mut self, at: &Entry<'_>, frame: &mut Frame) -> Option<Frame> {
+        if at.path == self.git {
+            return None;
+        }
+        self.foreign(at);
+        let found = match (&frame.mode, &mut self.index) {
+            (Mode::Tracked(range), Some(index)) => index.find(&at.path[self.base..], range),
+            (Mode::Tracked(_) | Mode::Untracked(_) | Mode::Ignored(_) | Mode::Rebuildable, _) => Found::Nothing,
+        };
+        let entry = match found {
+            Found::Entry(entry) => Some(entry),
+            Found::Directory(_) | Found::Nothing => None,
+        };
+        let submodule = entry.filter(|entry| self.index.as_ref().is_some_and(|index| index.is_submodule(*entry)));
+        if has(at, b".git") {
+            self.nested(at, submodule);
+            return None;
+        }
+        if entry.is_some() && submodule.is_none() {
+            let path = at.path[self.base..].to_vec();
+            self.report().loss(Channel::Tracked, || format!("changed: {} is a directory now", shown(&path)), &[&path]);
+        }
+        let mode = match (&frame.mode, found) {
+            (Mode::Tracked(_), Found::Directory(range)) => Mode::Tracked(range),
+            (Mode::Tracked(_), Found::Entry(_) | Found::Nothing) => self.untracked_directory(at, None),
+            (Mode::Untracked(heap), _) => self.untracked_directory(at, *heap),
+            (Mode::Ignored(heap), _) => Mode::Ignored(*heap),
+            (Mode::Rebuildable, _) => {
+                if has(at, b"HEAD") && has(at, b"objects") {
+                    let why = format!("{} is a bare repository inside build output", shown(at.path));
+                    self.report().unknown(Channel::Nested, &why);
+                }
+                Mode::Rebuildable
+            }
+        };
+        Some(Frame { mode, rules: 0 })
+    }
+
+    fn leave(&mut self, frame: Frame, _: Option<&mut Frame>) {
+        self.rules.truncate(frame.rules);
+    }
+
+    fn unreadable(&mut self, path: &[u8], error: io::Error) {
+        self.examiner.meter.unreadable(path, &error);
+        self.report().unknown(Channel::Untracked, &format!("cannot read {}: {error}", shown(path)));
+    }
+}
+
+/// Whether a directory has an entry of this name. What cannot be asked may be there.
+fn has(at: &Entry<'_>, name: &[u8]) -> bool {
+    match stat_at(at.dir, &join(at.name, name)) {
+        Ok(_) => true,
+        Err(rustix::io::Errno::NOENT) => false,
+        Err(_) => true,
+    }
+}

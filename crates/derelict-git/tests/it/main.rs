@@ -1,0 +1,6 @@
+//! What would be lost, on real repositories made by stock git.
+
+mod channels;
+mod states;
+mod support;
+mod walks;
