@@ -182,6 +182,9 @@ pub enum Holder {
     GitLock(PathBuf),
     /// A `.derelict-keep` marker, with its reason.
     Marker(String),
+    /// Something elsewhere lives off it: a linked work tree of its repository, or a borrower of its
+    /// objects. It would break, so no force reaches over this.
+    Dependent(String),
 }
 
 /// The unsaved-work proof: one answer per channel.

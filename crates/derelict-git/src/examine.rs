@@ -274,11 +274,8 @@ impl<'a> Examiner<'a> {
                 |_| "an unknown place".to_owned(),
                 |text| shown(text.trim().strip_suffix(b"/.git").unwrap_or(text.trim())),
             );
-            report.loss(
-                Channel::Worktrees,
-                || format!("the work tree {} at {place} lives off this repository", shown(name.as_encoded_bytes())),
-                &[name.as_encoded_bytes()],
-            );
+            let what = format!("the work tree {} at {place} lives off this repository", shown(name.as_encoded_bytes()));
+            report.dependent(Channel::Worktrees, &what);
         }
     }
 

@@ -55,7 +55,7 @@ pub fn examine(dir: BorrowedFd<'_>, shown: &Path, around: &Surroundings, meter: 
     report.examined(Channel::Borrowers, "known borrowers", around.borrower_count());
     for borrower in around.borrowers_from(shown) {
         let repository = report::shown(borrower.repository.as_os_str().as_encoded_bytes());
-        report.loss(Channel::Borrowers, || format!("{repository} needs its objects"), &[repository.as_bytes()]);
+        report.dependent(Channel::Borrowers, &format!("{repository} needs its objects"));
     }
     findings.finish()
 }

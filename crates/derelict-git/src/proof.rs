@@ -10,6 +10,9 @@ pub struct Examination {
     pub channels: Vec<ChannelReport>,
     /// Lock files of git: an operation is running, or one was killed.
     pub git_locks: Vec<std::path::PathBuf>,
+    /// What lives off this repository from elsewhere and would break, in words: linked work trees and
+    /// borrowers of objects. They are losses of their channels too.
+    pub dependents: Vec<String>,
 }
 
 /// One channel's answer.
@@ -118,6 +121,7 @@ const NAMED_LOSSES: usize = 50;
 pub(crate) struct Findings {
     channels: std::collections::BTreeMap<Channel, Found>,
     pub(crate) git_locks: Vec<std::path::PathBuf>,
+    pub(crate) dependents: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -167,7 +171,8 @@ impl Findings {
     pub(crate) fn finish(mut self) -> Examination {
         let channels = Channel::ALL.map(|channel| self.channels.remove(&channel).unwrap_or_default().report(channel));
         self.git_locks.sort();
-        Examination { channels: channels.into(), git_locks: self.git_locks }
+        self.dependents.sort();
+        Examination { channels: channels.into(), git_locks: self.git_locks, dependents: self.dependents }
     }
 }
 

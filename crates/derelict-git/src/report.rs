@@ -42,6 +42,13 @@ impl<'f> Report<'f> {
         self.findings.unknown(self.place.channel(channel), why);
     }
 
+    /// Something elsewhere would break: a loss, and more than that, for no force may take it.
+    pub(crate) fn dependent(&mut self, channel: Channel, what: &str) {
+        let what = self.place.prefixed(what);
+        self.findings.loss(self.place.channel(channel), || what.clone(), &[what.as_bytes()]);
+        self.findings.dependents.push(what);
+    }
+
     pub(crate) fn git_lock(&mut self, path: &[u8]) {
         use std::os::unix::ffi::OsStrExt;
         self.findings.git_locks.push(std::path::PathBuf::from(std::ffi::OsStr::from_bytes(path)));
@@ -69,6 +76,8 @@ impl Place {
 /// A path as text: other bytes than printable UTF-8 are escaped, never replaced.
 pub(crate) fn shown(path: &[u8]) -> String {
     match path.to_str() {
+        // A space at either end is invisible in a list of names.
+        Ok(text) if text.trim() != text => format!("\"{}\"", text.escape_debug()),
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
         Ok(_) | Err(_) => path.escape_ascii().to_string(),
     }

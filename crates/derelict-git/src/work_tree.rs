@@ -30,6 +30,9 @@ const FOREIGN: [(&[u8], &str); 7] = [
     (b".sl", "Sapling"),
 ];
 
+/// The marker by which a person keeps a directory; reading it is the observer's.
+const KEEP_MARKER: &[u8] = b".derelict-keep";
+
 /// Walks a work tree. Without a repository, or without an index, nothing is tracked.
 pub(crate) fn walk_work_tree(
     examiner: &mut Examiner<'_>,
@@ -243,7 +246,8 @@ impl Visit for WorkTree<'_, '_> {
     }
 
     fn leaf(&mut self, at: &Entry<'_>, frame: &mut Frame) {
-        if at.path == self.git {
+        // Our own marker is a use while it holds, and nothing afterwards.
+        if at.path == self.git || (at.path == KEEP_MARKER && matches!(self.place, Place::Top)) {
             return;
         }
         match &frame.mode {

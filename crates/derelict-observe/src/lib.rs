@@ -1,1 +1,25 @@
-//! placeholder
+//! Looks: finds the directories, asks those who own them, and runs the probes.
+//!
+//! Nothing here writes, renames or removes, and nothing here decides what is garbage: what was seen
+//! is handed on as [`derelict_core::evidence::Evidence`], and what could not be seen is handed on as
+//! exactly that. The one thing started is the owner source's own program, in the module `exec`.
+
+mod borrowers;
+mod cache;
+mod claims;
+mod environment;
+mod exec;
+mod files;
+mod observer;
+mod place;
+mod probes;
+mod scan;
+mod seen;
+mod sources;
+mod survey;
+
+pub use cache::{Cache, LocateError, Located};
+pub use environment::Environment;
+pub use observer::DevlaunchObserver;
+pub use scan::{SkipKind, Skipped, TRASH_PREFIX};
+pub use survey::{BorrowerSearch, Depth, Disclosures, Extent, ProcessView, Progress, Survey};

@@ -1,2 +1,115 @@
-//! The front end.
-fn main() {}
+//! The program: reads the command line, runs one command, says what went wrong, and ends with its exit code.
+//!
+//! The front end contains no rule about what is garbage: it asks `derelict-core`, shows what it says, and carries out
+//! what a person agreed to.
+
+mod act;
+mod aftermath;
+mod cli;
+mod console;
+mod demo;
+mod estate;
+mod exit;
+mod explain;
+mod findings;
+mod history;
+mod host;
+mod json;
+mod out;
+mod progress;
+mod prune;
+mod report;
+mod signals;
+mod text;
+mod words;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::console::Console;
+use crate::exit::{Exit, Failure};
+use crate::host::Host;
+use crate::out::{Out, Talk};
+use crate::prune::Request;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli).into(),
+        Err(error) => usage(&arguments, &error).into(),
+    }
+}
+
+/// Whether a command speaks JSON, and by which name it then goes.
+#[derive(Clone, Copy)]
+enum Twin {
+    People,
+    Programs(&'static str),
+}
+
+fn run(cli: Cli) -> Exit {
+    let (appearance, twin) = match &cli.command {
+        Command::Prune(flags) => (&flags.appearance, if flags.json { Twin::Programs("prune") } else { Twin::People }),
+        Command::Explain(flags) => {
+            (&flags.appearance, if flags.json { Twin::Programs("explain") } else { Twin::People })
+        }
+        Command::Demo(appearance) => (appearance, Twin::People),
+    };
+    let console = Console::new(appearance, host::color_wish());
+    let mut console = match twin {
+        Twin::People => console,
+        Twin::Programs(_) => console.quiet(),
+    };
+    let audience = host::audience();
+    let ended = match cli.command {
+        Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
+        Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
+        Command::Demo(_) => demo::run(audience, &mut console),
+    };
+    let exit = ended.unwrap_or_else(|failure| fail(&failure, twin, &mut console));
+    hand_on(console.out, exit)
+}
+
+/// Says why it did not work, to people and, if asked, to programs.
+fn fail(failure: &Failure, twin: Twin, console: &mut Console) -> Exit {
+    let message = failure.message();
+    match twin {
+        Twin::People => {}
+        Twin::Programs(command) => console.out.line(json::error(command, &message, failure.exit)),
+    }
+    console.out.flush();
+    console.talk.error(&message);
+    failure.exit
+}
+
+/// Hands on the rest of the report. One that is lost for another reason than a reader's going away is an error.
+fn hand_on(out: Out, exit: Exit) -> Exit {
+    match out.finish() {
+        Ok(()) => exit,
+        Err(error) => {
+            Talk.error(&format!("cannot write the report: {error}"));
+            exit.max(Exit::Incomplete)
+        }
+    }
+}
+
+/// Help, the version, or what is wrong with the command line.
+fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
+    let mut out = Out::stdout();
+    if !error.use_stderr() {
+        out.line(error.to_string().trim_end());
+        return hand_on(out, Exit::Done);
+    }
+    if cli::wants_json(arguments) {
+        let command = arguments.get(1).and_then(|name| name.to_str()).unwrap_or("derelict");
+        // What follows the first paragraph are hints for people.
+        let text = error.to_string();
+        let what = text.split("\n\n").next().unwrap_or(&text);
+        out.line(json::error(command, what.strip_prefix("error: ").unwrap_or(what).trim_end(), Exit::Usage));
+    }
+    Talk.usage(&error.to_string());
+    hand_on(out, Exit::Usage)
+}

@@ -219,6 +219,25 @@ fn an_ignored_file_is_a_loss_and_build_output_with_its_witness_is_none() {
 }
 
 #[test]
+fn names_that_begin_or_end_in_a_space_are_quoted() {
+    assert_eq!(World::new().findings("touch ' ' ' x'"), ["untracked: new: \" \"", "untracked: new: \" x\""]);
+}
+
+#[test]
+fn our_own_marker_is_no_work_at_the_top_and_somebody_elses_file_below() {
+    assert_eq!(World::new().findings("touch .derelict-keep"), NOTHING);
+    assert_eq!(World::new().findings("touch d/.derelict-keep"), ["untracked: new: d/.derelict-keep"]);
+}
+
+#[test]
+fn what_lives_off_the_repository_from_elsewhere_is_a_dependent_and_no_mere_loss() {
+    let world = World::new();
+    let found = world.examine(&world.clone("git worktree add -q \"$ROOT/out\" -b out"));
+    let [dependent] = found.examination.dependents.as_slice() else { panic!("one work tree") };
+    assert!(dependent.starts_with("the work tree out at "), "{dependent}");
+}
+
+#[test]
 fn an_empty_untracked_directory_holds_nothing() {
     assert_eq!(World::new().findings("mkdir -p empty/deeper"), NOTHING);
 }

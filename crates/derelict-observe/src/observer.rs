@@ -1,0 +1,341 @@
+//! The observer of a devlaunch cache: puts scan, sources and probes together, once for the survey and
+//! again for each re-check. It decides nothing; what it cannot see it says.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::num::NonZero;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use derelict_core::evidence::{Blind, Candidate, Evidence, Holder, Layout, Observed, Signal, SourceReport};
+use derelict_core::ids::{Timestamp, escaped};
+use derelict_core::ports::SourceLost;
+use derelict_core::size::{Completeness, Size};
+use derelict_core::survey::Sighting;
+use derelict_git::Surroundings;
+
+use crate::borrowers::{Search, Start};
+use crate::cache::Cache;
+use crate::claims::Claims;
+use crate::environment::Environment;
+use crate::place::Placer;
+use crate::probes::gauge::{Gauge, Gauged};
+use crate::probes::holders::Holders;
+use crate::probes::locks::Locks;
+use crate::probes::{marker, unsaved};
+use crate::scan::{self, Found, Scan};
+use crate::seen::{self, Inode, Seen};
+use crate::sources::devpod::{self, Owner};
+use crate::sources::{DEVLAUNCH, devlaunch, id};
+use crate::survey::{BorrowerSearch, Depth, Disclosures, Progress, Survey};
+
+/// Threads that examine directories at the same time. More of them wait for the same disk.
+const MAX_WORKERS: usize = 4;
+
+/// Looks at one devlaunch cache.
+#[derive(Debug)]
+pub struct DevlaunchObserver {
+    cache: Cache,
+    environment: Environment,
+    now: Timestamp,
+    known: Option<Known>,
+}
+
+/// What is kept between the survey and the re-checks.
+#[derive(Debug)]
+struct Known {
+    scan: Scan,
+    /// The last listing. Everything else is read again each time.
+    listing: Vec<Owner>,
+    around: Surroundings,
+}
+
+/// What is read once and then matched against many directories.
+struct Views<'v> {
+    claims: &'v Claims,
+    holders: Result<Holders, Blind>,
+    locks: Result<Locks, Blind>,
+    around: &'v Surroundings,
+    now: Timestamp,
+}
+
+impl DevlaunchObserver {
+    /// For one cache. `now` is the instant of the whole run.
+    #[must_use]
+    pub fn new(cache: Cache, environment: Environment, now: Timestamp) -> Self {
+        Self { cache, environment, now, known: None }
+    }
+
+    /// The cache that is looked at.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Looks at every directory of the cache, or at the one that was asked for: one listing, one scan,
+    /// one look at the processes, one walk each.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when an owner source or the cache itself cannot be read: then nothing is known of
+    /// any directory.
+    pub fn survey(&mut self, depth: Depth, progress: &(dyn Fn(Progress) + Sync)) -> Result<Survey, SourceLost> {
+        progress(Progress::Asking);
+        let scan = scan::scan(self.cache.repos()).map_err(|error| unreadable(self.cache.repos(), &error))?;
+        let placer = self.placer(&scan)?;
+        let mut search = Search::new(&placer, scan.root_seen.inode());
+        // devpod takes half a second to list; meanwhile the search finds out what it can without it.
+        let listing = std::thread::scope(|threads| {
+            let listing = threads.spawn(|| devpod::list(&self.environment));
+            search.look(self.usual_places(&scan));
+            listing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        let claims = self.claims(&scan, &placer, &listing)?;
+        search.look(places_of(&claims));
+        let (borrowers, searched) = search.finish();
+        let around = Surroundings::new(self.cache.repos().to_path_buf(), scan.bares.clone(), borrowers);
+        let views = Views::new(&claims, &around, self.now);
+        let asked_for = |found: &&Found| self.cache.only().is_none_or(|only| found.candidate.below_root == only);
+        let found: Vec<&Found> = scan.found.iter().filter(asked_for).collect();
+        let sightings = views.sightings(&scan, &found, depth, progress);
+        let survey = Survey {
+            sightings,
+            skipped: scan.skipped.clone(),
+            stale_records: if self.cache.only().is_none() { claims.stale_records.clone() } else { Vec::new() },
+            owners: claims.owners,
+            root: scan.root_seen.identity,
+            disclosures: views.disclosures(searched),
+        };
+        drop(views);
+        self.known = Some(Known { scan, listing, around });
+        Ok(survey)
+    }
+
+    /// Asks devpod once more and looks for borrowers once more, before anything is removed.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when a source cannot be read, or nothing was surveyed before.
+    pub fn refresh(&mut self) -> Result<(), SourceLost> {
+        let listing = devpod::list(&self.environment)?;
+        let known = self.known.as_ref().ok_or_else(not_surveyed)?;
+        let placer = self.placer(&known.scan)?;
+        let claims = self.claims(&known.scan, &placer, &listing)?;
+        let mut search = Search::new(&placer, known.scan.root_seen.inode());
+        search.look(self.usual_places(&known.scan));
+        search.look(places_of(&claims));
+        let (borrowers, _) = search.finish();
+        let around = Surroundings::new(self.cache.repos().to_path_buf(), known.scan.bares.clone(), borrowers);
+        if let Some(known) = &mut self.known {
+            known.listing = listing;
+            known.around = around;
+        }
+        Ok(())
+    }
+
+    /// Reads every signal of one directory again, through its open descriptor: the workspace files, the
+    /// records, the processes and the directory itself; with the listing of the last
+    /// [`DevlaunchObserver::refresh`].
+    ///
+    /// # Errors
+    /// [`SourceLost`] when a source cannot be read, or nothing was surveyed before. A fault of the
+    /// directory itself is a blind spot in the evidence.
+    pub fn look_again(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+        let known = self.known.as_ref().ok_or_else(not_surveyed)?;
+        let Some(found) = known.scan.found.iter().find(|found| found.candidate == *candidate) else {
+            return Ok(unseen(&[], "it was not part of the survey"));
+        };
+        let placer = self.placer(&known.scan)?;
+        let claims = self.claims(&known.scan, &placer, &known.listing)?;
+        let views = Views::new(&claims, &known.around, self.now);
+        Ok(views.look(found, dir, Depth::Everything).0)
+    }
+
+    fn placer<'s>(&self, scan: &'s Scan) -> Result<Placer<'s>, SourceLost> {
+        Placer::new(self.cache.home(), scan).map_err(|error| unreadable(self.cache.home(), &error))
+    }
+
+    /// The listing and, read now, the workspace files and the records.
+    fn claims(&self, scan: &Scan, placer: &Placer<'_>, listing: &[Owner]) -> Result<Claims, SourceLost> {
+        let files = devpod::files(&self.environment)?;
+        let mut told = HashSet::new();
+        let owners: Vec<Owner> = listing.iter().chain(&files).filter(|owner| told.insert(*owner)).cloned().collect();
+        let metadata = self.cache.metadata();
+        let records = devlaunch::records(&metadata);
+        Ok(Claims::new(scan, placer, &owners, &records, &escaped(&metadata)))
+    }
+
+    /// Where repositories that borrow from clones may be, whoever is alive: beside the directory of all
+    /// caches, which is usually the home directory, in the home directory, and in the cache itself.
+    fn usual_places(&self, scan: &Scan) -> Vec<Start> {
+        let mut places: Vec<Start> =
+            scan.found.iter().map(|found| Start::Alone(found.candidate.path.clone())).collect();
+        places.extend(scan.bares.iter().cloned().map(Start::Alone));
+        let around = self.cache.home().ancestors().nth(2).map(Path::to_path_buf);
+        // A home that cannot be resolved holds nothing that could be looked at.
+        let home = self.environment.home().and_then(|home| std::fs::canonicalize(home).ok());
+        places.extend(around.into_iter().chain(home).map(Start::Below));
+        places
+    }
+}
+
+/// Beside and below the directories of live workspaces.
+fn places_of(claims: &Claims) -> Vec<Start> {
+    let parents: Vec<PathBuf> =
+        claims.sources.iter().filter_map(|source| source.parent()).map(Path::to_path_buf).collect();
+    claims.sources.iter().cloned().chain(parents).map(Start::Below).collect()
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> SourceLost {
+    SourceLost { source_id: id(DEVLAUNCH), why: format!("cannot read {}: {error}", escaped(path)) }
+}
+
+fn not_surveyed() -> SourceLost {
+    SourceLost { source_id: id(DEVLAUNCH), why: "the cache was not surveyed before".into() }
+}
+
+impl<'v> Views<'v> {
+    fn new(claims: &'v Claims, around: &'v Surroundings, now: Timestamp) -> Self {
+        Self { claims, holders: Holders::snapshot(), locks: Locks::snapshot(), around, now }
+    }
+
+    fn disclosures(&self, borrowers: BorrowerSearch) -> Disclosures {
+        Disclosures {
+            processes: self.holders.as_ref().ok().map(|holders| holders.view),
+            borrowers,
+            records: self.claims.records_problem().map(str::to_owned),
+        }
+    }
+
+    /// Looks at many directories, several at a time, and returns them in their order.
+    fn sightings(
+        &self,
+        scan: &Scan,
+        found: &[&Found],
+        depth: Depth,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Vec<Sighting> {
+        let total = found.len() as u64;
+        let workers = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS);
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let work = || {
+            let mut seen = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(found) = found.get(index) else { return seen };
+                seen.push((index, self.sighting(scan, found, depth)));
+                progress(Progress::Examining { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
+            }
+        };
+        let mut seen: Vec<(usize, Sighting)> = std::thread::scope(|threads| {
+            let workers: Vec<_> = (1..workers).map(|_| threads.spawn(work)).collect();
+            let own = work();
+            let others = workers.into_iter().map(|worker| worker.join());
+            let others = others.map(|seen| seen.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            own.into_iter().chain(others.flatten()).collect()
+        });
+        seen.sort_by_key(|(index, _)| *index);
+        seen.into_iter().map(|(_, sighting)| sighting).collect()
+    }
+
+    fn sighting(&self, scan: &Scan, found: &Found, depth: Depth) -> Sighting {
+        let candidate = found.candidate.clone();
+        let (evidence, size) = match scan::open(scan.root.as_fd(), &candidate.below_root) {
+            Ok(dir) => self.look(found, dir.as_fd(), depth),
+            Err(error) => {
+                let why = format!("cannot open {}: {error}", escaped(&candidate.path));
+                let reports = self.claims.reports(found, &BTreeSet::new());
+                (unseen(&reports, &why), unmeasured(&why))
+            }
+        };
+        Sighting { candidate, evidence, size }
+    }
+
+    /// Reads every signal of one open directory.
+    fn look(&self, found: &Found, dir: BorrowedFd<'_>, depth: Depth) -> (Evidence, Size) {
+        let shown = &found.candidate.path;
+        let replaced = match seen::of(dir) {
+            Ok(seen) if seen.identity == found.candidate.identity => Ok(seen),
+            Ok(_) => Err(format!("{} was replaced while it was looked at", escaped(shown))),
+            Err(error) => Err(format!("cannot read {}: {error}", escaped(shown))),
+        };
+        let seen = match replaced {
+            Ok(seen) => seen,
+            Err(why) => return (unseen(&self.claims.reports(found, &BTreeSet::new()), &why), unmeasured(&why)),
+        };
+        let is_watched = |inode: Inode| self.claims.is_watched(inode);
+        let mut gauge = Gauge::new(shown, self.holders.as_ref().ok(), &is_watched);
+        let claimed = depth == Depth::Verdict && self.claims.owns(found);
+        let (proof, git_locks) = if claimed {
+            derelict_git::measure(dir, &mut gauge);
+            (Observed::Unknown(blind(Signal::Unsaved, "not examined: a living owner claims it")), Vec::new())
+        } else {
+            let examined = unsaved::examine(dir, shown, self.around, &mut gauge);
+            (Observed::Known(examined.proof), examined.holders)
+        };
+        let Gauged { size, uses, met } = gauge.finish();
+        let uses = self.uses(&seen, found, dir, uses, git_locks, &size.completeness);
+        let reports = self.claims.reports(found, &met);
+        (evidence(reports, Observed::Known(seen.touched()), uses, proof), size)
+    }
+
+    fn uses(
+        &self,
+        seen: &Seen,
+        found: &Found,
+        dir: BorrowedFd<'_>,
+        inside: Vec<Holder>,
+        git_locks: Vec<Holder>,
+        completeness: &Completeness,
+    ) -> Observed<Vec<Holder>> {
+        let mut uses = inside;
+        if seen.is_mount_root() {
+            uses.push(Holder::Mount(found.candidate.path.clone()));
+        }
+        let locks = match (&self.holders, &self.locks) {
+            (Ok(_), Ok(locks)) => locks,
+            (Err(blind), _) | (_, Err(blind)) => return Observed::Unknown(blind.clone()),
+        };
+        if locks.is_locked(seen.inode(), std::process::id()) {
+            uses.push(Holder::DirectoryLock);
+        }
+        uses.extend(git_locks);
+        uses.extend(marker::hold(dir, self.now));
+        match completeness {
+            Completeness::AtLeast { why } if uses.is_empty() => Observed::Unknown(blind(Signal::Use, why)),
+            Completeness::AtLeast { .. } | Completeness::Exact => Observed::Known(uses),
+        }
+    }
+}
+
+fn blind(signal: Signal, why: &str) -> Blind {
+    Blind { signal, why: why.to_owned() }
+}
+
+fn evidence(
+    reports: Vec<SourceReport>,
+    touched: Observed<Timestamp>,
+    uses: Observed<Vec<Holder>>,
+    proof: Observed<derelict_core::evidence::Proof>,
+) -> Evidence {
+    Evidence::new(reports, touched, Observed::Known(Layout::Any), uses, proof)
+        .expect("because every report of ours begins with what devpod says")
+}
+
+/// Evidence of a directory that could not be looked into; what its owners say is known all the same.
+fn unseen(reports: &[SourceReport], why: &str) -> Evidence {
+    let mut reports = reports.to_vec();
+    if reports.is_empty() {
+        reports.push(SourceReport { source: id(DEVLAUNCH), claims: Observed::Unknown(blind(Signal::Owner, why)) });
+    }
+    let touched = Observed::Unknown(blind(Signal::Age, why));
+    evidence(
+        reports,
+        touched,
+        Observed::Unknown(blind(Signal::Use, why)),
+        Observed::Unknown(blind(Signal::Unsaved, why)),
+    )
+}
+
+fn unmeasured(why: &str) -> Size {
+    Size { sole_bytes: 0, entries: 0, linked: Vec::new(), completeness: Completeness::AtLeast { why: why.to_owned() } }
+}

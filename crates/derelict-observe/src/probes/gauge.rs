@@ -1,0 +1,167 @@
+//! Fed by the one walk of a directory: what it occupies, who uses something in it, what is mounted in
+//! it, and whether a live source lies in it. It keeps nothing per entry but inodes with several links.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use derelict_core::evidence::Holder;
+use derelict_core::ids::escaped;
+use derelict_core::size::{Completeness, LinkedInode, Size};
+use derelict_git::{Meter, Stat};
+use rustix::fs::FileType;
+
+use crate::probes::holders::{By, Holders};
+use crate::seen::Inode;
+
+/// Bytes of the blocks that `stat` counts.
+const BLOCK: u64 = 512;
+
+/// Collects while one directory is walked.
+pub(crate) struct Gauge<'v> {
+    shown: &'v Path,
+    holders: Option<&'v Holders>,
+    is_watched: &'v dyn Fn(Inode) -> bool,
+    sole_bytes: u64,
+    entries: u64,
+    linked: HashMap<Inode, LinkedInode>,
+    unread: Option<String>,
+    mounts: Vec<Holder>,
+    users: BTreeMap<usize, By>,
+    met: BTreeSet<Inode>,
+}
+
+/// What was collected.
+#[derive(Debug)]
+pub(crate) struct Gauged {
+    pub(crate) size: Size,
+    /// Processes and mounts inside.
+    pub(crate) uses: Vec<Holder>,
+    /// Directories of live sources that were met inside.
+    pub(crate) met: BTreeSet<Inode>,
+}
+
+impl<'v> Gauge<'v> {
+    /// `shown` is the directory's path for messages. Without `holders` nobody is seen to use it.
+    pub(crate) fn new(shown: &'v Path, holders: Option<&'v Holders>, is_watched: &'v dyn Fn(Inode) -> bool) -> Self {
+        Self {
+            shown,
+            holders,
+            is_watched,
+            sole_bytes: 0,
+            entries: 0,
+            linked: HashMap::new(),
+            unread: None,
+            mounts: Vec::new(),
+            users: BTreeMap::new(),
+            met: BTreeSet::new(),
+        }
+    }
+
+    /// What the walk came to.
+    pub(crate) fn finish(self) -> Gauged {
+        let mut linked: Vec<LinkedInode> = self.linked.into_values().collect();
+        linked.sort_by_key(|inode| (inode.dev, inode.ino));
+        let completeness = match self.unread {
+            None => Completeness::Exact,
+            Some(why) => Completeness::AtLeast { why },
+        };
+        let holders = self.holders;
+        let processes =
+            self.users.into_iter().filter_map(|(process, by)| holders.and_then(|holders| holders.holder(process, by)));
+        Gauged {
+            size: Size { sole_bytes: self.sole_bytes, entries: self.entries, linked, completeness },
+            uses: processes.chain(self.mounts).collect(),
+            met: self.met,
+        }
+    }
+
+    fn at(&self, path: &[u8]) -> PathBuf {
+        if path.is_empty() { self.shown.to_path_buf() } else { self.shown.join(OsStr::from_bytes(path)) }
+    }
+}
+
+impl Meter for Gauge<'_> {
+    fn seen(&mut self, _: &[u8], stat: &Stat) {
+        let inode = Inode { dev: stat.dev, ino: stat.ino };
+        let bytes = stat.blocks.saturating_mul(BLOCK);
+        let is_directory = stat.kind() == FileType::Directory;
+        self.entries += 1;
+        // A directory's links are its subdirectories' way back, and go with it.
+        if is_directory || stat.nlink <= 1 {
+            self.sole_bytes += bytes;
+        } else {
+            let first = LinkedInode { dev: stat.dev, ino: stat.ino, links: stat.nlink, seen: 0, bytes };
+            self.linked.entry(inode).or_insert(first).seen += 1;
+        }
+        if is_directory && (self.is_watched)(inode) {
+            self.met.insert(inode);
+        }
+        for (process, by) in self.holders.into_iter().flat_map(|holders| holders.of(inode)) {
+            let known = self.users.entry(process).or_insert(by);
+            *known = by.min(*known);
+        }
+    }
+
+    fn unreadable(&mut self, path: &[u8], error: &io::Error) {
+        if self.unread.is_none() {
+            self.unread = Some(format!("cannot read {}: {error}", escaped(&self.at(path))));
+        }
+    }
+
+    fn mount(&mut self, path: &[u8]) {
+        self.mounts.push(Holder::Mount(self.at(path)));
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests build what is looked at")]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::MetadataExt as _;
+
+    fn gauged(path: &Path, is_watched: &dyn Fn(Inode) -> bool) -> Gauged {
+        let mut gauge = Gauge::new(path, None, is_watched);
+        derelict_git::measure(std::fs::File::open(path).unwrap().as_fd(), &mut gauge);
+        gauge.finish()
+    }
+
+    #[test]
+    fn a_size_counts_each_inode_once_and_says_which_have_links() {
+        let world = tempfile::tempdir().expect("because a temporary directory can be made");
+        let root = world.path().join("clone");
+        std::fs::create_dir_all(root.join("d")).unwrap();
+        std::fs::write(root.join("sole"), vec![1; 10_000]).unwrap();
+        std::fs::write(root.join("linked"), vec![1; 5_000]).unwrap();
+        std::fs::hard_link(root.join("linked"), root.join("d/again")).unwrap();
+        std::fs::hard_link(root.join("linked"), world.path().join("outside")).unwrap();
+        let blocks = |path: &Path| std::fs::symlink_metadata(path).unwrap().blocks() * 512;
+        let size = gauged(&root, &|_| false).size;
+        let sole: u64 = [root.clone(), root.join("d"), root.join("sole")].iter().map(|path| blocks(path)).sum();
+        assert_eq!((size.sole_bytes, size.entries), (sole, 5));
+        let linked = std::fs::metadata(root.join("linked")).unwrap();
+        let expected =
+            LinkedInode { dev: linked.dev(), ino: linked.ino(), links: 3, seen: 2, bytes: linked.blocks() * 512 };
+        assert_eq!((size.linked, size.completeness), (vec![expected], Completeness::Exact));
+    }
+
+    #[test]
+    fn a_watched_directory_that_is_met_is_told() {
+        let world = tempfile::tempdir().expect("because a temporary directory can be made");
+        std::fs::create_dir_all(world.path().join("a/b")).unwrap();
+        let inode = crate::seen::through(&world.path().join("a/b")).unwrap().inode();
+        assert_eq!(gauged(world.path(), &|seen| seen == inode).met, BTreeSet::from([inode]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_makes_a_lower_bound_that_names_the_first() {
+        let mut gauge = Gauge::new(Path::new("/c"), None, &|_| false);
+        gauge.unreadable(b"a/b", &io::Error::from(io::ErrorKind::PermissionDenied));
+        gauge.unreadable(b"z", &io::Error::from(io::ErrorKind::NotFound));
+        let expected = Completeness::AtLeast { why: "cannot read /c/a/b: permission denied".into() };
+        assert_eq!(gauge.finish().size.completeness, expected);
+    }
+}

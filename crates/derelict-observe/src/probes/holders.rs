@@ -1,0 +1,248 @@
+//! Who uses a directory now: every process's working directory, root, executable and open files, by
+//! file identity, so that a process in another mount namespace is seen too. One snapshot serves all
+//! directories of a survey; each re-check takes its own.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use derelict_core::evidence::{Blind, Holder, Signal};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::files::{self, Symlinks};
+use crate::scan::names;
+use crate::seen::{self, Inode};
+use crate::survey::ProcessView;
+
+/// Where the kernel shows processes.
+const PROC: &str = "/proc";
+
+/// How much of a process's one-line files is read.
+const LINE_BYTES: u64 = 4096;
+
+/// The flag of kernel threads in the ninth field of a process's `stat`: they hold no files.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// By what a process is inside a directory; the plainest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum By {
+    WorkingDirectory,
+    Root,
+    Executable,
+    File(u32),
+}
+
+/// Which files which processes used at one instant.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    processes: Vec<Process>,
+    /// The last use of each file; the others follow by `earlier`.
+    by_file: HashMap<Inode, usize>,
+    uses: Vec<Use>,
+    pub(crate) view: ProcessView,
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    command: String,
+}
+
+#[derive(Debug)]
+struct Use {
+    process: usize,
+    by: By,
+    earlier: Option<usize>,
+}
+
+/// What could be seen of one process.
+enum Sight {
+    /// All of it, or it ended meanwhile.
+    Whole,
+    /// Something of it may not be inspected.
+    Barred,
+}
+
+impl Holders {
+    /// Looks at every process that can be seen.
+    pub(crate) fn snapshot() -> Result<Self, Blind> {
+        let blind = |error: io::Error| Blind { signal: Signal::Use, why: format!("cannot read {PROC}: {error}") };
+        let proc = open_proc().map_err(blind)?;
+        let mut holders =
+            Self { processes: Vec::new(), by_file: HashMap::new(), uses: Vec::new(), view: ProcessView::Whole };
+        let mut unseen = 0;
+        for name in names(proc.as_fd()).map_err(blind)? {
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            match holders.process(proc.as_fd(), &name, pid) {
+                Sight::Whole => {}
+                Sight::Barred => unseen += 1,
+            }
+        }
+        // The first process of a pid namespace always exists. Where it does not show, others do not either.
+        let hidden = seen::at(proc.as_fd(), OsStr::new("1")).is_err();
+        holders.view = match (hidden, unseen) {
+            (true, _) => ProcessView::Hidden,
+            (false, 0) => ProcessView::Whole,
+            (false, unseen) => ProcessView::Partly { unseen },
+        };
+        Ok(holders)
+    }
+
+    /// The processes that use this file, as numbers to be given to [`Holders::holder`].
+    pub(crate) fn of(&self, inode: Inode) -> impl Iterator<Item = (usize, By)> {
+        let mut next = self.by_file.get(&inode).copied();
+        std::iter::from_fn(move || {
+            let used = self.uses.get(next?)?;
+            next = used.earlier;
+            Some((used.process, used.by))
+        })
+    }
+
+    /// One process, in core's words.
+    pub(crate) fn holder(&self, process: usize, by: By) -> Option<Holder> {
+        let Process { pid, command } = self.processes.get(process)?;
+        let by = match by {
+            By::WorkingDirectory => "cwd".to_owned(),
+            By::Root => "root".to_owned(),
+            By::Executable => "exe".to_owned(),
+            By::File(number) => format!("fd {number}"),
+        };
+        Some(Holder::Process { pid: *pid, by, command: command.clone() })
+    }
+
+    fn process(&mut self, proc: BorrowedFd<'_>, name: &OsStr, pid: u32) -> Sight {
+        let Ok(dir) = seen::open_directory(proc, name) else { return Sight::Whole };
+        let process = self.processes.len();
+        self.processes.push(Process { pid, command: line(dir.as_fd(), "comm") });
+        let sight = match self.task(dir.as_fd(), process, pid) {
+            Task::Whole => Sight::Whole,
+            Task::Barred => Sight::Barred,
+            Task::NoFiles => self.threads(dir.as_fd(), process, pid),
+        };
+        match sight {
+            Sight::Barred if is_kernel_thread(&line(dir.as_fd(), "stat")) => Sight::Whole,
+            Sight::Barred | Sight::Whole => sight,
+        }
+    }
+
+    /// A process whose first thread has ended shows nothing of its own, and its other threads still run.
+    fn threads(&mut self, dir: BorrowedFd<'_>, process: usize, pid: u32) -> Sight {
+        let Ok(tasks) = seen::open_directory(dir, OsStr::new("task")) else { return Sight::Whole };
+        let Ok(threads) = names(tasks.as_fd()) else { return Sight::Whole };
+        for thread in threads {
+            let Ok(dir) = seen::open_directory(tasks.as_fd(), &thread) else { continue };
+            match self.task(dir.as_fd(), process, pid) {
+                Task::Whole | Task::NoFiles => {}
+                Task::Barred => return Sight::Barred,
+            }
+        }
+        Sight::Whole
+    }
+
+    fn task(&mut self, dir: BorrowedFd<'_>, process: usize, pid: u32) -> Task {
+        let links = [("cwd", By::WorkingDirectory), ("root", By::Root), ("exe", By::Executable)];
+        for (link, by) in links {
+            match seen::followed(dir, OsStr::new(link)) {
+                Ok(seen) => self.note(process, by, &seen),
+                Err(error) if is_barred(&error) => return Task::Barred,
+                Err(_) if by == By::WorkingDirectory => return Task::NoFiles,
+                // A kernel thread has no executable, and one that was unlinked is in no directory.
+                Err(_) => {}
+            }
+        }
+        if pid == std::process::id() {
+            // Our own descriptors are how we look and lock.
+            return Task::Whole;
+        }
+        let files =
+            match seen::open_directory(dir, OsStr::new("fd")).and_then(|files| Ok((names(files.as_fd())?, files))) {
+                Ok(files) => files,
+                Err(error) if is_barred(&error) => return Task::Barred,
+                // It ended meanwhile.
+                Err(_) => return Task::Whole,
+            };
+        let (numbers, files): (Vec<OsString>, OwnedFd) = files;
+        for name in numbers {
+            let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            // One that was closed meanwhile uses nothing any more.
+            let Ok(seen) = seen::followed(files.as_fd(), &name) else { continue };
+            self.note(process, By::File(number), &seen);
+        }
+        Task::Whole
+    }
+
+    /// Pipes, sockets and devices are in no directory.
+    fn note(&mut self, process: usize, by: By, seen: &seen::Seen) {
+        if !matches!(seen.kind, FileType::RegularFile | FileType::Directory) {
+            return;
+        }
+        let earlier = self.by_file.insert(seen.inode(), self.uses.len());
+        self.uses.push(Use { process, by, earlier });
+    }
+}
+
+enum Task {
+    Whole,
+    Barred,
+    /// It has given its files up: a zombie, or a first thread that ended before the others.
+    NoFiles,
+}
+
+fn is_barred(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Elsewhere than on Linux nothing shows who uses a directory, and what cannot be seen keeps.
+fn open_proc() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc = rustix::fs::open(PROC, flags, Mode::empty())?;
+    #[cfg(target_os = "linux")]
+    if rustix::fs::fstatfs(&proc)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
+        return Ok(proc);
+    }
+    drop(proc);
+    Err(io::Error::other("it is not the kernel's view of processes"))
+}
+
+/// A one-line file of a process; empty when it cannot be read, which costs a name in a message.
+fn line(dir: BorrowedFd<'_>, name: &str) -> String {
+    let read = files::read_at(dir, Path::new(name), LINE_BYTES, Symlinks::Refuse);
+    read.map(|bytes| OsStr::from_bytes(bytes.trim_ascii_end()).to_string_lossy().into_owned())
+        .unwrap_or_else(|_| String::new())
+}
+
+/// The command's name stands in parentheses and may hold any character, so fields are counted after the last.
+fn is_kernel_thread(stat: &str) -> bool {
+    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
+    let flags = fields.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_threads_are_told_by_their_flags() {
+        assert!(is_kernel_thread("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
+        assert!(!is_kernel_thread("9 (a) b) S 1 9 9 0 -1 4194560 0 0"));
+        assert!(!is_kernel_thread(""));
+    }
+
+    #[test]
+    fn our_own_working_directory_counts_and_our_own_descriptors_do_not() {
+        let world = tempfile::tempdir().expect("because a temporary directory can be made");
+        let open = std::fs::File::open(world.path()).unwrap();
+        let holders = Holders::snapshot().unwrap();
+        assert_eq!(holders.of(seen::of(&open).unwrap().inode()).count(), 0);
+        let here = seen::through(&std::env::current_dir().unwrap()).unwrap().inode();
+        let own = std::process::id();
+        let found: Vec<_> = holders.of(here).filter_map(|(process, by)| holders.holder(process, by)).collect();
+        assert!(
+            found.iter().any(|holder| matches!(holder, Holder::Process { pid, by, .. } if *pid == own && by == "cwd"))
+        );
+    }
+}

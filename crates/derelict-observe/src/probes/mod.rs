@@ -1,0 +1,7 @@
+//! The probes: what one directory holds, who uses it, what it occupies. Each reads one signal.
+
+pub(crate) mod gauge;
+pub(crate) mod holders;
+pub(crate) mod locks;
+pub(crate) mod marker;
+pub(crate) mod unsaved;

@@ -1,0 +1,113 @@
+//! The second look, under the creators' lock: everything is read again.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::process::Command;
+
+use derelict_core::evidence::{Evidence, Holder, Observed};
+use derelict_observe::{Depth, DevlaunchObserver};
+
+use crate::world::{Process, World, holders, of, word, workspace};
+
+struct Rechecked {
+    world: World,
+    observer: DevlaunchObserver,
+    candidate: derelict_core::evidence::Candidate,
+    dir: File,
+}
+
+impl Rechecked {
+    /// Surveyed and refreshed, with nobody alive.
+    fn new() -> Self {
+        let world = World::new(&["o/r/a", "o/r/b"]);
+        let mut observer = world.observer();
+        let survey = observer.survey(Depth::Verdict, &|_| ()).unwrap();
+        observer.refresh().unwrap();
+        let candidate = of(&survey, "a").candidate.clone();
+        let dir = File::open(world.clone("o/r/a")).unwrap();
+        Self { world, observer, candidate, dir }
+    }
+
+    fn look(&self) -> Evidence {
+        self.observer.look_again(&self.candidate, self.dir.as_fd()).unwrap()
+    }
+}
+
+#[test]
+fn a_second_look_at_an_unchanged_clone_sees_the_same() {
+    let world = World::new(&["o/r/a"]);
+    let mut observer = world.observer();
+    let survey = observer.survey(Depth::Verdict, &|_| ()).unwrap();
+    observer.refresh().unwrap();
+    let dir = File::open(world.clone("o/r/a")).unwrap();
+    let first = of(&survey, "a");
+    let again = observer.look_again(&first.candidate, dir.as_fd()).unwrap();
+    assert_eq!(again.sources(), first.evidence.sources());
+    assert_eq!((again.touched, again.layout), (first.evidence.touched.clone(), first.evidence.layout.clone()));
+    assert_eq!(again.proof, first.evidence.proof);
+}
+
+#[test]
+fn a_workspace_that_was_registered_after_the_listing_saves_its_clone() {
+    let it = Rechecked::new();
+    assert_eq!(word(&it.look()), "nobody");
+    it.world.workspace_file("default", "a", &workspace("a", &it.world.clone("o/r/a")));
+    assert_eq!(word(&it.look()), "referenced");
+}
+
+#[test]
+fn a_workspace_that_only_the_second_listing_knows_saves_its_clone() {
+    let mut it = Rechecked::new();
+    it.world.live(&[("a", &it.world.clone("o/r/a"))]);
+    assert_eq!(word(&it.look()), "nobody");
+    it.observer.refresh().unwrap();
+    assert_eq!(word(&it.look()), "referenced");
+}
+
+#[test]
+fn a_new_clone_with_its_workspace_does_not_stand_in_the_way_of_the_others() {
+    let it = Rechecked::new();
+    std::fs::create_dir(it.world.clone("o/r/new")).unwrap();
+    it.world.workspace_file("default", "new", &workspace("new", &it.world.clone("o/r/new")));
+    assert_eq!(word(&it.look()), "nobody");
+}
+
+#[test]
+fn a_record_that_turns_up_or_cannot_be_read_any_more_counts() {
+    let it = Rechecked::new();
+    it.world.workspace_file("default", "x", &workspace("x", &it.world.root.join("home")));
+    it.world.records(&[("k", &it.world.clone("o/r/a"), "x", "x")]);
+    assert_eq!(word(&it.look()), "disputed");
+    it.world.file("cache/devlaunch/metadata.json", "{");
+    assert_eq!(word(&it.look()), "blind");
+}
+
+#[test]
+fn whoever_enters_after_the_survey_holds_the_clone() {
+    let it = Rechecked::new();
+    let process = Process::start(Command::new("sleep").arg("600").current_dir(it.world.clone("o/r/a")));
+    let expected = Holder::Process { pid: process.pid(), by: "cwd".into(), command: "sleep".into() };
+    assert_eq!(holders(&it.look()), [expected]);
+    drop(process);
+    assert_eq!(holders(&it.look()), Vec::new());
+}
+
+#[test]
+fn another_directory_under_the_same_name_is_unknown_through_and_through() {
+    let it = Rechecked::new();
+    let other = File::open(it.world.clone("o/r/b")).unwrap();
+    let evidence = it.observer.look_again(&it.candidate, other.as_fd()).unwrap();
+    assert!(matches!(evidence.uses, Observed::Unknown(_)));
+    assert!(matches!(evidence.proof, Observed::Unknown(_)));
+    assert!(matches!(evidence.touched, Observed::Unknown(_)));
+}
+
+#[test]
+fn a_source_that_is_lost_between_the_looks_is_told() {
+    let mut it = Rechecked::new();
+    it.world.devpod("exit 1");
+    assert!(it.observer.refresh().is_err());
+    std::fs::create_dir_all(it.world.root.join("home/.devpod")).unwrap();
+    std::os::unix::fs::symlink("contexts", it.world.root.join("home/.devpod/contexts")).unwrap();
+    assert!(it.observer.look_again(&it.candidate, it.dir.as_fd()).is_err());
+}

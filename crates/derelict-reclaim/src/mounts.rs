@@ -1,0 +1,165 @@
+//! The proof that nothing is mounted inside a tree, before the first unlink in it. Nothing is
+//! changed here; `remove` looks once more at each directory it enters and each entry it unlinks.
+//!
+//! Two witnesses: the table of mounts, which is cheap and knows mounted files too, and a walk over
+//! every directory, which needs no table and cannot be misled by how paths are spelled.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use derelict_core::outcome::Refusal;
+use rustix::fs::{FileType, RawDir, SeekFrom};
+
+use crate::beneath::NotEntered;
+use crate::descend::{Descent, Left, Lost, Reading, is_dot, read_buffer};
+use crate::stat::{Crossing, seen_at, words};
+
+/// The table of what is mounted where, as this process sees it.
+const MOUNT_TABLE: &str = "/proc/self/mountinfo";
+
+/// Looks into the table of mounts for one at or below an open directory. Without a table it says
+/// nothing: the walk is the proof, this is the quick no.
+pub(crate) fn in_table(dir: BorrowedFd<'_>) -> Option<Refusal> {
+    let place = rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new()).ok()?;
+    let table = std::fs::read(MOUNT_TABLE).ok()?;
+    let path = first_below(&table, Path::new(OsStr::from_bytes(place.to_bytes())))?;
+    Some(Refusal { path, why: Crossing::Mount.to_string() })
+}
+
+fn first_below(table: &[u8], dir: &Path) -> Option<PathBuf> {
+    /// The field of a line that holds the mount point.
+    const MOUNT_POINT: usize = 4;
+    let points =
+        table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(MOUNT_POINT));
+    let mut paths = points.map(|point| PathBuf::from(OsStr::from_bytes(&unescaped(point))));
+    paths.find(|path| path.starts_with(dir))
+}
+
+/// The table writes blanks, line ends and backslashes as three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|digits| *first == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        match octal {
+            Some(digits) => {
+                bytes.push(digits.iter().fold(0_u8, |value, digit| value.wrapping_mul(8).wrapping_add(digit - b'0')));
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+/// Walks every directory of a tree and refuses it when one lies on another mount or device.
+///
+/// A directory that cannot be opened or listed is passed over: nothing below it can be unlinked
+/// either, and one that is ours and is opened up later is looked at again when it is entered.
+pub(crate) fn prove_absent(top: OwnedFd, tree: &Path) -> Result<(), Refusal> {
+    let refuse = |why: String| Refusal { path: tree.to_owned(), why };
+    let mut walk = Descent::new(top).map_err(|errno| refuse(words(errno)))?;
+    let mut buffer = read_buffer();
+    loop {
+        if let Some(name) = walk.next_waiting() {
+            match walk.enter(&name) {
+                Ok(()) | Err(NotEntered::Gone | NotEntered::NotADirectory | NotEntered::Failed(_)) => {}
+                Err(why @ (NotEntered::Crossing(_) | NotEntered::Replaced)) => {
+                    return Err(Refusal { path: walk.shown(tree, Some(&name)), why: why.to_string() });
+                }
+            }
+            continue;
+        }
+        match walk.frame().reading {
+            Reading::More => collect(&mut walk, &mut buffer),
+            Reading::Done => match walk.leave() {
+                Ok(Left::Top) => return Ok(()),
+                Ok(Left::Child { .. }) => {}
+                Err(Lost(why)) => return Err(Refusal { path: walk.shown(tree, None), why }),
+            },
+        }
+    }
+}
+
+/// Reads on in the current directory until enough of its directories wait to be entered.
+fn collect(walk: &mut Descent, buffer: &mut [std::mem::MaybeUninit<u8>]) {
+    let dir = walk.current();
+    let cookie = walk.frame().cookie;
+    walk.frame().reading = Reading::Done;
+    if rustix::fs::seek(&*dir, SeekFrom::Start(cookie)).is_err() {
+        return;
+    }
+    let mut entries = RawDir::new(&*dir, buffer);
+    while let Some(Ok(entry)) = entries.next() {
+        let name = entry.file_name();
+        if !is_dot(name) && is_directory(dir.as_fd(), name, entry.file_type()) {
+            walk.wait(name);
+            if walk.has_enough_waiting() {
+                let frame = walk.frame();
+                (frame.reading, frame.cookie) = (Reading::More, entry.next_entry_cookie());
+                return;
+            }
+        }
+    }
+}
+
+/// Some file systems do not tell the type in a listing. What cannot be looked at counts as a
+/// directory, so that entering it says why.
+fn is_directory(dir: BorrowedFd<'_>, name: &std::ffi::CStr, listed: FileType) -> bool {
+    match listed {
+        FileType::Directory => true,
+        FileType::Unknown => seen_at(dir, name).map_or(true, |found| found.kind == FileType::Directory),
+        FileType::RegularFile
+        | FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use derelict_testkit::guards::Mounted;
+    use derelict_testkit::scratch::{Scratch, mkdir, write};
+
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_by_components_and_unescaped() {
+        let table = b"22 1 8:1 / / rw - ext4 /dev/a rw\n\
+            23 22 0:5 / /cache/a\\040b/inner rw shared:2 - tmpfs none rw\n\
+            24 22 0:6 / /cache/a\\134 rw - tmpfs none rw\n";
+        assert_eq!(first_below(table, Path::new("/cache/a b")), Some("/cache/a b/inner".into()));
+        assert_eq!(first_below(table, Path::new("/cache/a b/inner")), Some("/cache/a b/inner".into()));
+        assert_eq!(first_below(table, Path::new("/cache/a\\")), Some("/cache/a\\".into()));
+        assert_eq!(first_below(table, Path::new("/cache/a")), None);
+        assert_eq!(first_below(table, Path::new("/cache/a b/inner/deeper")), None);
+    }
+
+    fn proof(tree: &Path) -> Result<(), Refusal> {
+        prove_absent(std::fs::File::open(tree).unwrap().into(), tree)
+    }
+
+    #[test]
+    fn each_witness_finds_a_mount_without_the_other() {
+        let scratch = Scratch::new();
+        let tree = scratch.path().join("tree");
+        write(scratch.path().join("outside/precious"), "only copy");
+        mkdir(tree.join("a/b/mnt"));
+        (0..2_000).for_each(|n| mkdir(tree.join(format!("a/{n:0>60}"))));
+        let top = std::fs::File::open(&tree).unwrap();
+        assert_eq!((proof(&tree), in_table(top.as_fd())), (Ok(()), None));
+        let refusal = Refusal { path: tree.join("a/b/mnt"), why: "something is mounted here".to_owned() };
+        let bound = Mounted::bind(&scratch.path().join("outside"), &tree.join("a/b/mnt"));
+        assert_eq!((proof(&tree), in_table(top.as_fd())), (Err(refusal.clone()), Some(refusal.clone())));
+        drop(bound);
+        let _memory = Mounted::tmpfs(&tree.join("a/b/mnt"));
+        assert_eq!((proof(&tree), in_table(top.as_fd())), (Err(refusal.clone()), Some(refusal)));
+    }
+}

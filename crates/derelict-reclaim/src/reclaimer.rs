@@ -1,0 +1,249 @@
+//! The real door behind core's `Reclaim`: opens a planned directory and holds it from the re-check
+//! to the last unlink, fences it, discards it, and has its record dropped. In which order that
+//! happens, and whether, is core's sweep; what a crash left is `recover`'s.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use derelict_core::evidence::Candidate;
+use derelict_core::ids::{FileIdentity, IntentId, escaped};
+use derelict_core::outcome::{Discarded, Refusal, Release};
+use derelict_core::ports::{Discard, Opened, Reclaim};
+use derelict_core::recheck::{Fenced, RemovalPermit};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::beneath::{NotEntered, Obstacle, Place, Root, find, open_confirmed};
+use crate::fence::{JournalId, NotMoved, Stage, TrashName, make_durable, rename_exactly};
+use crate::release::DevlaunchRecords;
+use crate::remove::{Tree, discard};
+use crate::stat::words;
+use crate::{mounts, stat};
+
+/// A planned directory, open from the re-check to the last unlink, with a `flock` on it.
+#[derive(Debug)]
+pub struct OpenWorkspace {
+    pub(crate) place: Place,
+    pub(crate) dir: OwnedFd,
+    pub(crate) identity: FileIdentity,
+}
+
+/// Removes directories below one root of a devlaunch cache.
+#[derive(Debug)]
+pub struct Reclaimer {
+    pub(crate) root: Root,
+    pub(crate) records: DevlaunchRecords,
+    journal: JournalId,
+}
+
+/// Why a fenced tree was not discarded, or not entirely.
+pub(crate) struct Discarding {
+    pub(crate) discarded: Discarded,
+    pub(crate) refusals: Vec<Refusal>,
+}
+
+impl OpenWorkspace {
+    /// The directory itself, for whoever looks at it again.
+    #[must_use]
+    pub fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.place.path_of(&self.place.name)
+    }
+}
+
+impl Place {
+    /// The path of a name in the same parent, for people.
+    pub(crate) fn path_of(&self, name: &std::ffi::CStr) -> PathBuf {
+        self.parent_path.join(OsStr::from_bytes(name.to_bytes()))
+    }
+}
+
+impl Reclaimer {
+    /// Removes below `root`, drops from `records`, and marks its trash with the journal's name.
+    #[must_use]
+    pub fn new(root: Root, records: DevlaunchRecords, journal: JournalId) -> Self {
+        Self { root, records, journal }
+    }
+
+    pub(crate) fn trash(&self, intent: IntentId, stage: Stage) -> TrashName {
+        TrashName { journal: self.journal.clone(), intent, stage }
+    }
+
+    fn try_open(&self, candidate: &Candidate) -> Result<OpenWorkspace, Obstacle> {
+        let place = find(&self.root, &candidate.below_root)?;
+        let path = place.path_of(&place.name);
+        let refused = |why| Obstacle { path: path.clone(), why };
+        let (dir, found) = open_confirmed(&self.root, &candidate.below_root, &place).map_err(refused)?;
+        Ok(OpenWorkspace { place, dir, identity: found.identity })
+    }
+}
+
+impl Reclaim for Reclaimer {
+    type Handle = OpenWorkspace;
+
+    fn open(&mut self, candidate: &Candidate) -> Opened<OpenWorkspace> {
+        let open = match self.try_open(candidate) {
+            Ok(open) => open,
+            Err(Obstacle { why: NotEntered::Gone, .. }) => return Opened::Vanished,
+            Err(Obstacle { path, why }) => return Opened::Refused(Refusal { path, why: why.to_string() }),
+        };
+        let refused = |why: String| Opened::Refused(Refusal { path: open.path(), why });
+        if open.identity != candidate.identity {
+            return refused("another directory lies here than the one that was planned".to_owned());
+        }
+        match hold(open.dir.as_fd()) {
+            Ok(()) => Opened::Same(open),
+            Err(why) => refused(why),
+        }
+    }
+
+    fn fence<'lock>(
+        &mut self,
+        permit: RemovalPermit<'lock>,
+        handle: &OpenWorkspace,
+        intent: IntentId,
+    ) -> Result<Fenced<'lock>, Refusal> {
+        let refusal = |why: String| Refusal { path: handle.path(), why };
+        if permit.candidate().identity != handle.identity {
+            return Err(refusal("the permit is for another directory".to_owned()));
+        }
+        if let Some(mounted) = mounts::in_table(handle.dir()) {
+            return Err(mounted);
+        }
+        let trash = self.trash(intent, Stage::Fenced).to_c();
+        let Place { parent, name, .. } = &handle.place;
+        match rename_exactly(parent.as_fd(), name, &trash, &handle.identity) {
+            Ok(()) => Ok(permit.fenced()),
+            Err(why) => Err(refusal(not_fenced(&why, &handle.place.path_of(&trash)))),
+        }
+    }
+
+    fn discard(&mut self, fenced: Fenced<'_>, handle: OpenWorkspace, intent: IntentId) -> Discard {
+        drop(fenced);
+        let whole = self.trash(intent, Stage::Fenced);
+        let begun = self.trash(intent, Stage::Discarding);
+        let Discarding { discarded, refusals } = discard_fenced(handle, &whole, &begun);
+        Discard { discarded, refusals }
+    }
+
+    fn release(&mut self, candidate: &Candidate) -> Release {
+        self.records.drop_records_of(&candidate.below_root)
+    }
+}
+
+/// Takes the lock by which others say that they use a directory, for as long as it is open.
+pub(crate) fn hold(dir: BorrowedFd<'_>) -> Result<(), String> {
+    match rustix::fs::flock(dir, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err("somebody holds a lock (flock) on it".to_owned()),
+        Err(errno) => Err(format!("it cannot be locked (flock): {}", words(errno))),
+    }
+}
+
+fn not_fenced(why: &NotMoved, trash: &Path) -> String {
+    match why {
+        NotMoved::Another => "another directory came to lie here".to_owned(),
+        NotMoved::Taken => format!("{} exists already", escaped(trash)),
+        NotMoved::Failed(errno) => words(*errno),
+        NotMoved::Astray(errno) => {
+            format!(
+                "another directory came to lie here; it is at {} now and cannot be put back: {}",
+                escaped(trash),
+                words(*errno)
+            )
+        }
+    }
+}
+
+/// Proves that nothing is mounted inside, marks the tree, and only then unlinks. A tree that is
+/// refused before the first unlink goes back to its name.
+fn discard_fenced(open: OpenWorkspace, whole: &TrashName, begun: &TrashName) -> Discarding {
+    let (whole, begun) = (whole.to_c(), begun.to_c());
+    let parent = open.place.parent.as_fd();
+    let trash = open.place.path_of(&whole);
+    let marked = prove_unmounted(open.dir.as_fd(), &trash).and_then(|()| {
+        let path = trash.clone();
+        rename_exactly(parent, &whole, &begun, &open.identity)
+            .map_err(|why| Refusal { path, why: not_fenced(&why, &open.place.path_of(&begun)) })
+    });
+    if let Err(refusal) = marked {
+        return put_back(&open, &whole, refusal);
+    }
+    discard_marked(open, &begun)
+}
+
+/// Finishes a tree whose discarding has begun.
+pub(crate) fn discard_marked(open: OpenWorkspace, begun: &std::ffi::CStr) -> Discarding {
+    let path = open.place.path_of(begun);
+    let parent = open.place.parent.as_fd();
+    let nothing = Discarded { entries: 0, bytes: 0 };
+    if let Err(errno) = make_durable(parent) {
+        let why = format!("its mark cannot be made durable: {}", words(errno));
+        return Discarding { discarded: nothing, refusals: vec![Refusal { path, why }] };
+    }
+    let tree = Tree { top: open.dir, identity: open.identity, parent, name: begun, path: &path };
+    let (discarded, mut refusals) = discard(tree);
+    if let (true, Err(errno)) = (refusals.is_empty(), make_durable(parent)) {
+        let why = format!("it is gone, and that cannot be made durable: {}", words(errno));
+        refusals.push(Refusal { path, why });
+    }
+    Discarding { discarded, refusals }
+}
+
+/// Both witnesses against a mount inside a tree.
+pub(crate) fn prove_unmounted(dir: BorrowedFd<'_>, path: &Path) -> Result<(), Refusal> {
+    if let Some(mounted) = mounts::in_table(dir) {
+        return Err(mounted);
+    }
+    let walked = dir.try_clone_to_owned().map_err(|error| Refusal { path: path.to_owned(), why: error.to_string() })?;
+    mounts::prove_absent(walked, path)
+}
+
+/// Puts a whole tree back under its name. The refusal then names it there.
+fn put_back(open: &OpenWorkspace, whole: &std::ffi::CStr, refusal: Refusal) -> Discarding {
+    let name = &open.place.name;
+    let (trash, home) = (open.place.path_of(whole), open.path());
+    let refusal = match rename_exactly(open.place.parent.as_fd(), whole, name, &open.identity) {
+        Ok(()) => {
+            let path = match refusal.path.strip_prefix(&trash) {
+                Ok(inside) if inside.as_os_str().is_empty() => home,
+                Ok(inside) => home.join(inside),
+                Err(_) => refusal.path,
+            };
+            Refusal { path, why: refusal.why }
+        }
+        Err(why) => {
+            let kept = format!(
+                "{}; it stays whole at {} and was not put back: {}",
+                refusal.why,
+                escaped(&trash),
+                not_put_back(&why)
+            );
+            Refusal { path: refusal.path, why: kept }
+        }
+    };
+    Discarding { discarded: Discarded { entries: 0, bytes: 0 }, refusals: vec![refusal] }
+}
+
+/// Why a tree stays in the trash.
+pub(crate) fn not_put_back(why: &NotMoved) -> String {
+    match why {
+        NotMoved::Another => "its trash name leads elsewhere".to_owned(),
+        NotMoved::Taken => "its name is taken".to_owned(),
+        NotMoved::Failed(errno) | NotMoved::Astray(errno) => words(*errno),
+    }
+}
+
+/// Whether what lies under a trash name is the tree an intent was written for. Device numbers may
+/// change over a restart of the machine; a birth time does not.
+pub(crate) fn is_same_tree(recorded: &FileIdentity, found: &stat::Seen) -> bool {
+    let found = found.identity;
+    recorded.ino == found.ino
+        && recorded.birth == found.birth
+        && (recorded.dev == found.dev || recorded.birth.is_some())
+}

@@ -1,0 +1,184 @@
+//! The command line: its flags and their words. What a flag means for a sweep is settled in [`crate::prune`].
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::text;
+
+/// Safe garbage collection of workspace directories.
+#[derive(Debug, Parser)]
+#[command(
+    name = "derelict",
+    version,
+    about = "Finds workspace directories that nobody owns any more, proves that deleting each one loses nothing, \
+             and reclaims the disk.",
+    before_long_help = EXAMPLES,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  derelict demo                   build a small estate in a temporary directory and prune it
+  derelict prune                  show what may go from the devlaunch cache, and ask
+  derelict prune -n               show it, change nothing
+  derelict prune -y               remove what may go, without asking
+  derelict explain PATH           why one directory stays or goes";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show which clones may go and why the others stay, ask, remove, report
+    Prune(Prune),
+    /// Say all that is known of one directory, and which rule decided
+    Explain(Explain),
+    /// Build a small estate of real repositories and prune it
+    Demo(Appearance),
+}
+
+/// Flags of `prune`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Prune {
+    /// A cache, one of its clones, or the name of one [default: the devlaunch cache]
+    #[arg(value_name = "PATH|NAME")]
+    pub(crate) place: Option<PathBuf>,
+
+    /// Do not ask before removing what the plan shows
+    #[arg(short = 'y', long, conflicts_with = "dry_run")]
+    pub(crate) yes: bool,
+
+    /// Let unsaved work go too, if it is still what the plan shows
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Show the plan, change nothing
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object instead of the report; never asks
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also name what was not looked at
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Remove at most this many directories
+    #[arg(long, value_name = "N")]
+    pub(crate) max_removals: Option<u64>,
+
+    /// Remove at most this much, for example 10GiB
+    #[arg(long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    pub(crate) max_bytes: Option<u64>,
+
+    /// Go on although this circuit breaker tripped; the report names it
+    #[arg(long, value_name = "BREAKER", value_parser = PossibleValuesParser::new(BREAKERS), hide_possible_values = true)]
+    pub(crate) acknowledge: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0  done, nothing to do, or answered no
+  1  something was refused, busy or could not be decided
+  2  usage, configuration or a path that is no cache
+  3  a circuit breaker tripped, or an owner source or the journal was lost";
+
+/// The breakers by the names an operator acknowledges them by.
+const BREAKERS: [&str; 5] = ["empty-source", "source-shrank", "mass-orphaning", "clock-stepped", "root-replaced"];
+
+/// Flags of `explain`.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The directory to explain, or the name of its workspace
+    #[arg(value_name = "PATH|NAME")]
+    pub(crate) place: PathBuf,
+
+    /// Print one JSON object instead of the report
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// How the output looks.
+#[derive(Debug, Args)]
+pub(crate) struct Appearance {
+    /// When to use colour: auto, always or never
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_enum, hide_possible_values = true)]
+    pub(crate) color: Color,
+
+    /// Do not show progress on stderr
+    #[arg(long)]
+    pub(crate) no_progress: bool,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Whether the arguments ask for JSON, when they could not be parsed: errors have a machine-readable twin too.
+pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use derelict_core::ids::Timestamp;
+    use derelict_core::outcome::Breaker;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_breaker_can_be_acknowledged_by_its_name() {
+        let at = Timestamp::new(0, 0);
+        let all = [
+            Breaker::EmptySource { candidates: 1 },
+            Breaker::SourceShrank { before: 1, now: 0 },
+            Breaker::MassOrphaning { before: 1, now: 0 },
+            Breaker::ClockStepped { last: at, now: at },
+            Breaker::RootReplaced,
+        ];
+        assert_eq!(all.map(|breaker| breaker.name()), BREAKERS);
+    }
+
+    #[test]
+    fn a_dry_run_cannot_be_a_live_one() {
+        assert!(Cli::try_parse_from(["derelict", "prune", "-n", "-y"]).is_err());
+        assert!(Cli::try_parse_from(["derelict", "prune", "-y", "--max-bytes", "10GiB"]).is_ok());
+    }
+
+    #[test]
+    fn the_readme_shows_the_help_as_it_is() {
+        let readme = include_str!("../../../README.md");
+        let mut command = Cli::command().term_width(100);
+        command.build();
+        let prune = command.find_subcommand_mut("prune").expect("because `prune` is a command");
+        let help = prune.render_help().to_string();
+        let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        assert!(readme.contains(help.trim_end()), "README.md does not show this text:\n{help}");
+    }
+}

@@ -1,0 +1,239 @@
+//! A devlaunch cache as the front end sees it: where it is, what a survey of it comes to, and what the breakers
+//! remember of it. It only looks; what changes anything is in [`crate::act`].
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use derelict_core::evidence::Candidate;
+use derelict_core::ids::{FileIdentity, Timestamp};
+use derelict_core::outcome::Breaker;
+use derelict_core::plan::{Judged, Plan};
+use derelict_core::policy::{Policy, Window};
+use derelict_core::record::LastSweep;
+use derelict_core::survey::{breakers, judge_all, referenced};
+use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey};
+use derelict_reclaim::journal;
+
+use crate::console::Console;
+use crate::exit::Failure;
+use crate::findings::{Alarm, AlarmAnswer, Findings, Skipped, Unfinished, Weight};
+use crate::history::History;
+use crate::host::{self, Host};
+use crate::prune::Request;
+use crate::text;
+
+/// The rules for a devlaunch cache. devpod lists living workspaces only, so a claim stands as long as it is listed;
+/// and the locks of devlaunch cover the time between making a clone and registering its workspace, so no age is asked.
+pub(crate) const POLICY: Policy =
+    Policy { window: Window::Standing, minimum_age: Duration::ZERO, clock_tolerance: CLOCK_TOLERANCE };
+
+/// Clocks of a machine and of its file servers differ by seconds; by minutes, one of them is wrong.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(5 * 60);
+
+/// The state directory is for its owner only.
+const STATE_MODE: u32 = 0o700;
+
+/// A cache that exists.
+#[derive(Debug)]
+pub(crate) struct Estate {
+    cache: Cache,
+    host: Host,
+    state: PathBuf,
+}
+
+/// What locating came to.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A cache.
+    Estate(Estate),
+    /// No cache at this place.
+    Nothing(PathBuf),
+}
+
+/// A survey, ready to be shown and carried out.
+pub(crate) struct Surveyed {
+    /// What is shown.
+    pub(crate) findings: Findings,
+    /// What looks again.
+    pub(crate) observer: DevlaunchObserver,
+    /// What the breakers will remember if the plan is carried out.
+    pub(crate) memory: Memory,
+}
+
+/// What a survey leaves to remember.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    /// The instant by which everything was judged.
+    pub(crate) now: Timestamp,
+    root: FileIdentity,
+    owners: u64,
+    referenced: u64,
+}
+
+impl Estate {
+    /// Finds the cache.
+    ///
+    /// # Errors
+    /// A usage [`Failure`] when the place names none, or when the environment names no place.
+    pub(crate) fn locate(place: Option<&Path>, host: &Host) -> Result<Found, Failure> {
+        match Cache::locate(place, &host.environment).map_err(Failure::usage)? {
+            Located::Nothing { place } => Ok(Found::Nothing(place)),
+            Located::Cache(cache) => {
+                let state = host.state().map_err(Failure::usage)?;
+                Ok(Found::Estate(Self { cache, host: host.clone(), state }))
+            }
+        }
+    }
+
+    /// The cache directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.cache.home()
+    }
+
+    /// The directory below which the clones lie.
+    pub(crate) fn repos(&self) -> &Path {
+        self.cache.repos()
+    }
+
+    /// The directory of the journal.
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// The one clone that was asked for, below [`Estate::repos`].
+    pub(crate) fn only(&self) -> Option<&Path> {
+        self.cache.only()
+    }
+
+    /// Looks at everything, judges and plans. Writes nothing.
+    ///
+    /// # Errors
+    /// A [`Failure`] when an owner source, the journal or the memory of the breakers cannot be read.
+    pub(crate) fn survey(&self, request: &Request, console: &mut Console) -> Result<Surveyed, Failure> {
+        let last = self.history().last().map_err(Failure::stopped)?;
+        let unfinished = self.unfinished()?;
+        let (now, observer, survey) = self.look(Depth::Verdict, console)?;
+        let judged = judge_all(survey.sightings, &POLICY, now);
+        let memory = Memory { now, root: survey.root, owners: survey.owners, referenced: referenced(&judged) };
+        let alarms = self.alarms(&judged, &memory, last, request);
+        let findings = Findings {
+            root: self.home().to_path_buf(),
+            plan: Plan::new(judged, request.force, request.limits),
+            alarms,
+            stale_records: not_in_hand(survey.stale_records, &unfinished),
+            skipped: survey.skipped.into_iter().map(skipped).collect(),
+            disclosures: survey.disclosures.lines(),
+            unfinished,
+        };
+        Ok(Surveyed { findings, observer, memory })
+    }
+
+    /// Looks at the one clone that was asked for, at everything in it; and says what limits the evidence.
+    ///
+    /// # Errors
+    /// A [`Failure`] when an owner source cannot be read, or when the clone is not there any more.
+    pub(crate) fn examine(&self, console: &mut Console) -> Result<(Judged, Vec<String>), Failure> {
+        let (now, _, survey) = self.look(Depth::Everything, console)?;
+        let mut judged = judge_all(survey.sightings, &POLICY, now);
+        let missing = || anyhow::anyhow!("the clone is not there any more");
+        let judged = judged.pop().ok_or_else(missing).map_err(Failure::usage)?;
+        Ok((judged, survey.disclosures.lines()))
+    }
+
+    /// Remembers a survey whose plan was agreed to. A survey of one clone says nothing of the whole.
+    ///
+    /// # Errors
+    /// When the state directory cannot be written.
+    pub(crate) fn remember(&self, memory: &Memory) -> anyhow::Result<()> {
+        if self.only().is_some() {
+            return Ok(());
+        }
+        let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(&self.state);
+        made.with_context(|| format!("cannot make {}", text::path(&self.state)))?;
+        let Memory { now, root, owners, referenced } = memory.clone();
+        self.history().remember(&LastSweep { at: now, root, owners, referenced })
+    }
+
+    fn look(&self, depth: Depth, console: &mut Console) -> Result<(Timestamp, DevlaunchObserver, Survey), Failure> {
+        let now = host::now().map_err(Failure::stopped)?;
+        let progress = console.phase(&doing(Progress::Asking));
+        let mut observer = DevlaunchObserver::new(self.cache.clone(), self.host.environment.clone(), now);
+        let survey = observer.survey(depth, &|step| progress.now(doing(step))).map_err(Failure::stopped)?;
+        Ok((now, observer, survey))
+    }
+
+    fn history(&self) -> History {
+        History::of(self.home(), &self.state)
+    }
+
+    /// What earlier runs left in hand in this cache.
+    fn unfinished(&self) -> Result<Vec<Unfinished>, Failure> {
+        let open = journal::unfinished(&self.state).map_err(Failure::stopped)?;
+        let here = open.into_iter().map(|open| open.candidate).filter(|candidate| self.is_here(candidate));
+        Ok(here.map(|candidate| Unfinished { path: candidate.path, below_root: candidate.below_root }).collect())
+    }
+
+    fn is_here(&self, candidate: &Candidate) -> bool {
+        self.repos().join(&candidate.below_root) == candidate.path
+    }
+
+    /// The breakers that trip. Of one clone nothing can be said that needs the whole to compare with.
+    fn alarms(&self, judged: &[Judged], memory: &Memory, last: Option<LastSweep>, request: &Request) -> Vec<Alarm> {
+        let last = last.map(|last| match self.only() {
+            None => last,
+            Some(_) => LastSweep { referenced: 0, ..last },
+        });
+        let tripped = breakers(judged, memory.owners, memory.root, last.as_ref(), memory.now);
+        let answer = |breaker: &Breaker| {
+            let known = request.acknowledged.iter().any(|name| name == breaker.name());
+            if known { AlarmAnswer::Acknowledged } else { AlarmAnswer::Open }
+        };
+        tripped.into_iter().map(|breaker| Alarm { answer: answer(&breaker), breaker }).collect()
+    }
+}
+
+/// The records of a repository in which a removal is unfinished stay until that is settled: one of them is its own.
+fn not_in_hand(records: Vec<String>, unfinished: &[Unfinished]) -> Vec<String> {
+    let in_hand = |key: &String| {
+        unfinished.iter().any(|unfinished| {
+            let repository = unfinished.below_root.parent().unwrap_or(Path::new(""));
+            Path::new(key).starts_with(repository)
+        })
+    };
+    records.into_iter().filter(|key| !in_hand(key)).collect()
+}
+
+/// What a survey is busy with, for the progress line.
+fn doing(step: Progress) -> String {
+    match step {
+        Progress::Asking => "asking devpod who is alive".into(),
+        Progress::Examining { done, total } => {
+            format!("examining {} of {}", text::number(done), text::count(total, text::DIRECTORY))
+        }
+    }
+}
+
+fn skipped(skipped: derelict_observe::Skipped) -> Skipped {
+    let weight = match skipped.kind {
+        SkipKind::Symlink | SkipKind::NotADirectory => Weight::Harmless,
+        SkipKind::Mount => Weight::Plain,
+        SkipKind::Unreadable => Weight::Blind,
+    };
+    Skipped { path: skipped.path, why: skipped.why, weight }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_a_repository_in_hand_wait() {
+        let unfinished = Unfinished { path: "/c/repos/a/b/x".into(), below_root: "a/b/x".into() };
+        let records = || vec!["a/b/main".to_owned(), "a/bc/main".to_owned()];
+        assert_eq!(not_in_hand(records(), &[unfinished]), ["a/bc/main"]);
+        assert_eq!(not_in_hand(records(), &[]), records());
+    }
+}

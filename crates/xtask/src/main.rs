@@ -1,0 +1,40 @@
+//! The chores of the project, as `cargo xtask CHORE`. Each chore is a file; here they are only told apart.
+
+mod bench;
+mod ci;
+mod floor;
+mod measure;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask CHORE
+
+chores:
+  ci                                   all checks and all tests
+  tidy                                 the rules of the house that no compiler knows
+  bench [--runs N] [--cache-script S]  how fast `prune` answers, beside what the file system allows";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        ["bench", options @ ..] => bench::build_and_run(options),
+        // The two below are started by `bench`, in a release build.
+        ["measure", options @ ..] => bench::run(options),
+        ["floor", cache] => floor::run(cache.as_ref()),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
