@@ -251,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn ids_print_as_they_are_and_paths_without_losing_a_byte() {
+        use std::os::unix::ffi::OsStrExt;
+        assert_eq!(SourceId("devpod".into()).to_string(), "devpod");
+        assert_eq!(OwnerId("w-1".into()).to_string(), "w-1");
+        assert_eq!(IntentId(7).to_string(), "7");
+        let odd = std::ffi::OsStr::from_bytes(b"/a\n\xff");
+        assert_eq!(escaped(Path::new(odd)), "/a\\n\\xff");
+        assert_eq!(format!("{:?}", WorkspaceName::new(&b"a\n"[..])), "Ok(\"a\\n\")");
+    }
+
+    #[test]
     fn a_non_empty_list_cannot_be_empty() {
         assert_eq!(NonEmpty::<u8>::from_vec(Vec::new()), None);
         let two = NonEmpty::from_vec(vec![1, 2]).expect("because it has two");

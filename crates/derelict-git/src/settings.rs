@@ -53,8 +53,8 @@ impl Settings {
         };
         settings.read_extensions(&file)?;
         for section in sections(&file, "core") {
-            if let Some(bare) = section.value("bare") {
-                settings.bare = is_true(&bare);
+            if let Some(bare) = section.value_implicit("bare") {
+                settings.bare = is_true(bare.as_ref());
             }
             if let Some(worktree) = section.value("worktree") {
                 settings.worktree = Some(worktree.to_path_lossy().into_owned());
@@ -82,10 +82,11 @@ impl Settings {
         }
         for section in sections(file, "extensions") {
             for name in section.value_names() {
-                let value = section.value(&name).unwrap_or_default();
+                let implicit = section.value_implicit(&name).flatten();
+                let value = implicit.clone().unwrap_or_default();
                 match name.to_ascii_lowercase().as_str() {
                     "noop" | "noop-v1" | "preciousobjects" | "partialclone" | "relativeworktrees" => {}
-                    "worktreeconfig" => self.worktree_config = is_true(&value),
+                    "worktreeconfig" => self.worktree_config = is_true(implicit.as_ref()),
                     "objectformat" if value == "sha1" => self.hash = gix_hash::Kind::Sha1,
                     "objectformat" if value == "sha256" => self.hash = gix_hash::Kind::Sha256,
                     "refstorage" if value == "files" => {}
@@ -119,19 +120,13 @@ fn sections<'f>(file: &'f gix_config::File, name: &str) -> Vec<gix_config::file:
     file.sections_by_name(name).into_iter().flatten().collect()
 }
 
-fn is_true(value: &BString) -> bool {
-    let value = value.to_ascii_lowercase();
-    // A key without `=` reads as an empty value here and means true to git; so does any number but 0.
-    matches!(value.as_slice(), b"" | b"true" | b"yes" | b"on") || value.parse_number().is_some_and(|number| number != 0)
-}
-
-trait ParseNumber {
-    fn parse_number(&self) -> Option<i64>;
-}
-
-impl ParseNumber for Vec<u8> {
-    fn parse_number(&self) -> Option<i64> {
-        std::str::from_utf8(self).ok()?.trim().parse().ok()
+/// As git reads a boolean: a key without `=` is true, an empty value is false, a number is true unless
+/// it is zero.
+fn is_true(value: Option<&BString>) -> bool {
+    let Some(value) = value else { return true };
+    match value.to_ascii_lowercase().as_slice() {
+        b"true" | b"yes" | b"on" => true,
+        other => std::str::from_utf8(other).is_ok_and(|text| text.parse::<i64>().is_ok_and(|number| number != 0)),
     }
 }
 
