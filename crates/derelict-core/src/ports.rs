@@ -4,7 +4,7 @@
 use crate::evidence::{Candidate, Evidence};
 use crate::ids::{IntentId, SourceId};
 use crate::outcome::{Discarded, Outcome, Refusal, Release};
-use crate::recheck::{Fenced, RemovalPermit};
+use crate::recheck::{Cleared, Fenced, RemovalPermit};
 use crate::record::Intent;
 
 /// An owner source that could not be read.
@@ -69,6 +69,19 @@ pub trait Observe {
     /// # Errors
     /// [`SourceLost`] ends the sweep; a fault of the directory itself is a blind spot in the evidence.
     fn look_again(&mut self, candidate: &Candidate, handle: &Self::Handle) -> Result<Evidence, SourceLost>;
+
+    /// Looks a second time, at a directory that is fenced: who owns it and who uses it is read anew,
+    /// and whether anything in it was written since `first`, the evidence of the re-check. What was
+    /// not read again is taken from there.
+    ///
+    /// # Errors
+    /// [`SourceLost`] ends the sweep, and the directory is put back.
+    fn second_look(
+        &mut self,
+        candidate: &Candidate,
+        handle: &Self::Handle,
+        first: &Evidence,
+    ) -> Result<Evidence, SourceLost>;
 }
 
 /// Locks: keeps a creator from filling the directory while it goes.
@@ -102,8 +115,15 @@ pub trait Reclaim {
         intent: IntentId,
     ) -> Result<Fenced<'lock>, Refusal>;
 
+    /// Renames a fenced directory back to its name, replacing nothing.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when its name was taken meanwhile, or it cannot be renamed: it stays whole under
+    /// its trash name, and the refusal says where.
+    fn put_back(&mut self, handle: &Self::Handle, intent: IntentId) -> Result<(), Refusal>;
+
     /// Unlinks everything below it and it.
-    fn discard(&mut self, fenced: Fenced<'_>, handle: Self::Handle, intent: IntentId) -> Discard;
+    fn discard(&mut self, cleared: Cleared<'_>, handle: Self::Handle, intent: IntentId) -> Discard;
 
     /// Drops the owner's record of a directory that is entirely gone.
     fn release(&mut self, candidate: &Candidate) -> Release;

@@ -26,10 +26,25 @@ pub struct RemovalPermit<'lock> {
     lock: PhantomData<&'lock ()>,
 }
 
-/// A directory no path leads to any more. Consumed by the discard.
+/// A directory no path leads to any more. Consumed by the second look.
 #[derive(Debug)]
 pub struct Fenced<'lock> {
     permit: RemovalPermit<'lock>,
+}
+
+/// A fenced directory that was looked at a second time. Consumed by the discard.
+#[derive(Debug)]
+pub struct Cleared<'lock> {
+    permit: RemovalPermit<'lock>,
+}
+
+/// What the second look came to.
+#[derive(Debug)]
+pub enum SecondLook<'lock> {
+    /// Nobody came between the re-check and the fence.
+    Cleared(Cleared<'lock>),
+    /// Somebody did; it is put back.
+    Changed(Verdict),
 }
 
 impl<'lock> RemovalPermit<'lock> {
@@ -58,8 +73,25 @@ impl<'lock> RemovalPermit<'lock> {
     }
 }
 
-impl Fenced<'_> {
+impl<'lock> Fenced<'lock> {
     /// The directory that was fenced.
+    #[must_use]
+    pub fn candidate(&self) -> &Candidate {
+        &self.permit.candidate
+    }
+
+    /// Decides once more, now that nobody new can come: by the same rule as the re-check.
+    #[must_use]
+    pub fn second_look(self, planned: &Removal, verdict: Verdict) -> SecondLook<'lock> {
+        match standing(planned, &verdict) {
+            Standing::Removable { .. } => SecondLook::Cleared(Cleared { permit: self.permit }),
+            Standing::Changed => SecondLook::Changed(verdict),
+        }
+    }
+}
+
+impl Cleared<'_> {
+    /// The directory that may be discarded.
     #[must_use]
     pub fn candidate(&self) -> &Candidate {
         &self.permit.candidate
@@ -67,25 +99,36 @@ impl Fenced<'_> {
 }
 
 /// Compares what was planned with what is seen now. `lock` is the creators' lock that is held.
-///
-/// A clean orphan must still be one. One that force promoted must still lose exactly what the plan
-/// showed: other losses are kept, and so is one that has become anything but unsaved. One whose
-/// losses have all been saved meanwhile may go.
 #[must_use]
 pub fn recheck<'lock, L>(planned: &Removal, evidence: &Evidence, verdict: Verdict, lock: &'lock L) -> Recheck<'lock> {
     let _ = lock;
-    let same_losses = match (verdict.losses(), planned.accepted_losses()) {
-        (Some(now), Some(accepted)) => losses_digest(now) == accepted,
-        (Some(_), None) | (None, _) => false,
-    };
-    if verdict.is_clean_orphan() || same_losses {
-        Recheck::Confirmed(RemovalPermit {
+    match standing(planned, &verdict) {
+        Standing::Removable { accepted_losses } => Recheck::Confirmed(RemovalPermit {
             candidate: planned.judged().candidate.clone(),
             evidence: evidence.digest(),
-            accepted_losses: if same_losses { planned.accepted_losses() } else { None },
+            accepted_losses,
             lock: PhantomData,
-        })
-    } else {
-        Recheck::Changed(verdict)
+        }),
+        Standing::Changed => Recheck::Changed(verdict),
+    }
+}
+
+enum Standing {
+    Removable { accepted_losses: Option<Digest> },
+    Changed,
+}
+
+/// A clean orphan must still be one. One that force promoted must still lose exactly what the plan
+/// showed: other losses are kept, and so is one that has become anything but unsaved. One whose
+/// losses have all been saved meanwhile may go.
+fn standing(planned: &Removal, verdict: &Verdict) -> Standing {
+    if verdict.is_clean_orphan() {
+        return Standing::Removable { accepted_losses: None };
+    }
+    match (verdict.losses(), planned.accepted_losses()) {
+        (Some(now), Some(accepted)) if losses_digest(now) == accepted => {
+            Standing::Removable { accepted_losses: Some(accepted) }
+        }
+        (Some(_), Some(_) | None) | (None, _) => Standing::Changed,
     }
 }

@@ -1,14 +1,16 @@
-//! The sweep: re-check, intent, fence, discard, release, settle, one directory after the other.
+//! The sweep: re-check, intent, fence, second look, discard, release, settle, one directory after
+//! the other.
 //!
 //! A fault of one directory never aborts the pass. A fault of a source or of the journal ends it,
 //! and the report of what was done is returned all the same.
 
+use crate::evidence::Evidence;
 use crate::ids::{IntentId, NonEmpty, Timestamp};
 use crate::outcome::{Discarded, Fate, Outcome, Refusal, StopReason};
 use crate::plan::{ApprovedPlan, Removal};
 use crate::policy::Policy;
 use crate::ports::{Journal, JournalLost, Lock, Observe, Opened, Reclaim, SourceLost};
-use crate::recheck::{Recheck, recheck};
+use crate::recheck::{Fenced, Recheck, SecondLook, recheck};
 use crate::record::{Intent, Settled, SweepReport};
 use crate::verdict::{Orphan, Verdict, judge};
 
@@ -48,9 +50,9 @@ where
     R: Reclaim<Handle = H>,
     J: Journal,
 {
-    let World { observe, lock, reclaim, journal } = world;
+    let mut world = world;
     let plan = approved.plan();
-    let mut stop = match observe.refresh() {
+    let mut stop = match world.observe.refresh() {
         Ok(()) => None,
         Err(lost) => Some(source_lost(lost)),
     };
@@ -65,7 +67,7 @@ where
             continue;
         }
         progress(removal);
-        let step = remove_one(approved, removal, policy, now, observe, lock, reclaim, journal);
+        let step = remove_one(approved, removal, policy, now, &mut world);
         settled.push(Settled { candidate, intent: step.intent, fate: Fate::Settled(step.outcome) });
         stop = step.stop;
     }
@@ -80,17 +82,13 @@ where
     SweepReport { settled, stop: stop.unwrap_or(limited) }
 }
 
-/// Steps 1 to 9 of the removal protocol, for one directory.
-#[expect(clippy::too_many_arguments, reason = "the four ports are borrowed apart, one each")]
+/// Steps 1 to 4 of the removal protocol, for one directory, and what follows from them.
 fn remove_one<H, O, L, R, J>(
     approved: &ApprovedPlan,
     removal: &Removal,
     policy: &Policy,
     now: Timestamp,
-    observe: &mut O,
-    lock: &mut L,
-    reclaim: &mut R,
-    journal: &mut J,
+    world: &mut World<'_, O, L, R, J>,
 ) -> Step
 where
     O: Observe<Handle = H>,
@@ -99,16 +97,16 @@ where
     J: Journal,
 {
     let candidate = &removal.judged().candidate;
-    let guard = match lock.acquire(candidate) {
+    let guard = match world.lock.acquire(candidate) {
         Ok(guard) => guard,
         Err(busy) => return Step::done(Outcome::Busy { lock: busy.lock }),
     };
-    let handle = match reclaim.open(candidate) {
+    let handle = match world.reclaim.open(candidate) {
         Opened::Same(handle) => handle,
         Opened::Vanished => return Step::done(Outcome::Vanished),
         Opened::Refused(refusal) => return Step::done(refused(refusal)),
     };
-    let evidence = match observe.look_again(candidate, &handle) {
+    let evidence = match world.observe.look_again(candidate, &handle) {
         Ok(evidence) => evidence,
         Err(lost) => return Step::interrupted(lost.to_string(), source_lost(lost)),
     };
@@ -123,22 +121,58 @@ where
         evidence: permit.evidence(),
         accepted_losses: permit.accepted_losses(),
     };
-    let intent = match journal.intend(&intent) {
+    let intent = match world.journal.intend(&intent) {
         Ok(intent) => intent,
         Err(lost) => return Step::interrupted(lost.to_string(), journal_lost(lost)),
     };
-    let outcome = match reclaim.fence(permit, &handle, intent) {
-        Err(refusal) => refused(refusal),
-        Ok(fenced) => {
-            let discard = reclaim.discard(fenced, handle, intent);
+    let looked = |evidence: &Evidence| judge(evidence, policy, now);
+    let (outcome, stop) = match world.reclaim.fence(permit, &handle, intent) {
+        Err(refusal) => (refused(refusal), None),
+        Ok(fenced) => behind_the_fence(removal, fenced, handle, intent, &evidence, looked, world),
+    };
+    let stop = stop.or(world.journal.settle(intent, &outcome).err().map(journal_lost));
+    Step { intent: Some(intent), outcome, stop }
+}
+
+/// Steps 6 to 8: the second look, then back or away.
+fn behind_the_fence<H, O, L, R, J>(
+    removal: &Removal,
+    fenced: Fenced<'_>,
+    handle: H,
+    intent: IntentId,
+    first: &Evidence,
+    judge: impl Fn(&Evidence) -> Verdict,
+    world: &mut World<'_, O, L, R, J>,
+) -> (Outcome, Option<StopReason>)
+where
+    O: Observe<Handle = H>,
+    R: Reclaim<Handle = H>,
+{
+    let candidate = &removal.judged().candidate;
+    let verdict = match world.observe.second_look(candidate, &handle, first) {
+        Ok(evidence) => judge(&evidence),
+        Err(lost) => {
+            let outcome = match world.reclaim.put_back(&handle, intent) {
+                Ok(()) => Outcome::Interrupted { why: lost.to_string() },
+                Err(refusal) => refused(refusal),
+            };
+            return (outcome, Some(source_lost(lost)));
+        }
+    };
+    let outcome = match fenced.second_look(removal, verdict) {
+        SecondLook::Changed(verdict) => match world.reclaim.put_back(&handle, intent) {
+            Ok(()) => changed(verdict),
+            Err(refusal) => refused(refusal),
+        },
+        SecondLook::Cleared(cleared) => {
+            let discard = world.reclaim.discard(cleared, handle, intent);
             match NonEmpty::from_vec(discard.refusals) {
                 Some(refusals) => Outcome::Refused { refusals, discarded: discard.discarded },
-                None => Outcome::Removed { discarded: discard.discarded, release: reclaim.release(candidate) },
+                None => Outcome::Removed { discarded: discard.discarded, release: world.reclaim.release(candidate) },
             }
         }
     };
-    let stop = journal.settle(intent, &outcome).err().map(journal_lost);
-    Step { intent: Some(intent), outcome, stop }
+    (outcome, None)
 }
 
 impl Step {

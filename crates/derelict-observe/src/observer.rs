@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::claims::Claims;
 use crate::environment::Environment;
 use crate::place::Placer;
-use crate::probes::gauge::{Gauge, Gauged};
+use crate::probes::gauge::{Gauge, Gauged, Trace};
 use crate::probes::holders::Holders;
 use crate::probes::locks::Locks;
 use crate::probes::{marker, unsaved};
@@ -49,6 +49,8 @@ struct Known {
     /// The last listing. Everything else is read again each time.
     listing: Vec<Owner>,
     around: Surroundings,
+    /// What the last re-check saw, to be compared by the second look.
+    traced: Option<(Candidate, Trace)>,
 }
 
 /// What is read once and then matched against many directories.
@@ -107,7 +109,7 @@ impl DevlaunchObserver {
             disclosures: views.disclosures(searched),
         };
         drop(views);
-        self.known = Some(Known { scan, listing, around });
+        self.known = Some(Known { scan, listing, around, traced: None });
         Ok(survey)
     }
 
@@ -139,15 +141,41 @@ impl DevlaunchObserver {
     /// # Errors
     /// [`SourceLost`] when a source cannot be read, or nothing was surveyed before. A fault of the
     /// directory itself is a blind spot in the evidence.
-    pub fn look_again(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+    pub fn look_again(&mut self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
         let known = self.known.as_ref().ok_or_else(not_surveyed)?;
-        let Some(found) = known.scan.found.iter().find(|found| found.candidate == *candidate) else {
+        let Some(found) = known.found(candidate) else {
             return Ok(unseen(&[], "it was not part of the survey"));
         };
         let placer = self.placer(&known.scan)?;
         let claims = self.claims(&known.scan, &placer, &known.listing)?;
         let views = Views::new(&claims, &known.around, self.now);
-        Ok(views.look(found, dir, Depth::Everything).0)
+        let look = views.look(found, dir, Depth::Everything);
+        if let Some(known) = &mut self.known {
+            known.traced = Some((candidate.clone(), look.trace));
+        }
+        Ok(look.evidence)
+    }
+
+    /// Looks a second time at a directory that was fenced since the re-check: its owners and its users
+    /// are read anew, and whether anything in it was written meanwhile. A proof that something was
+    /// written behind is a proof no more.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when a source cannot be read, or nothing was surveyed before.
+    pub fn second_look(
+        &self,
+        candidate: &Candidate,
+        dir: BorrowedFd<'_>,
+        first: &Evidence,
+    ) -> Result<Evidence, SourceLost> {
+        let known = self.known.as_ref().ok_or_else(not_surveyed)?;
+        let Some(found) = known.found(candidate) else {
+            return Ok(unseen(&[], "it was not part of the survey"));
+        };
+        let placer = self.placer(&known.scan)?;
+        let claims = self.claims(&known.scan, &placer, &known.listing)?;
+        let views = Views::new(&claims, &known.around, self.now);
+        Ok(views.second_look(found, dir, first, known.traced.as_ref()))
     }
 
     fn placer<'s>(&self, scan: &'s Scan) -> Result<Placer<'s>, SourceLost> {
@@ -191,6 +219,19 @@ fn unreadable(path: &Path, error: &io::Error) -> SourceLost {
 
 fn not_surveyed() -> SourceLost {
     SourceLost { source_id: id(DEVLAUNCH), why: "the cache was not surveyed before".into() }
+}
+
+impl Known {
+    fn found(&self, candidate: &Candidate) -> Option<&Found> {
+        self.scan.found.iter().find(|found| found.candidate == *candidate)
+    }
+}
+
+/// What one look at one directory came to.
+struct Look {
+    evidence: Evidence,
+    size: Size,
+    trace: Trace,
 }
 
 impl<'v> Views<'v> {
@@ -239,19 +280,48 @@ impl<'v> Views<'v> {
 
     fn sighting(&self, scan: &Scan, found: &Found, depth: Depth) -> Sighting {
         let candidate = found.candidate.clone();
-        let (evidence, size) = match scan::open(scan.root.as_fd(), &candidate.below_root) {
+        let look = match scan::open(scan.root.as_fd(), &candidate.below_root) {
             Ok(dir) => self.look(found, dir.as_fd(), depth),
-            Err(error) => {
-                let why = format!("cannot open {}: {error}", escaped(&candidate.path));
-                let reports = self.claims.reports(found, &BTreeSet::new());
-                (unseen(&reports, &why), unmeasured(&why))
-            }
+            Err(error) => self.blind_look(found, &format!("cannot open {}: {error}", escaped(&candidate.path))),
         };
-        Sighting { candidate, evidence, size }
+        Sighting { candidate, evidence: look.evidence, size: look.size }
+    }
+
+    /// A directory that cannot be looked into; what its owners say is known all the same.
+    fn blind_look(&self, found: &Found, why: &str) -> Look {
+        let reports = self.claims.reports(found, &BTreeSet::new());
+        Look { evidence: unseen(&reports, why), size: unmeasured(why), trace: Trace::default() }
+    }
+
+    /// Who owns and who uses a fenced directory; the rest as it was, unless something was written.
+    fn second_look(
+        &self,
+        found: &Found,
+        dir: BorrowedFd<'_>,
+        first: &Evidence,
+        traced: Option<&(Candidate, Trace)>,
+    ) -> Evidence {
+        let shown = &found.candidate.path;
+        let seen = match seen::of(dir) {
+            Ok(seen) => seen,
+            Err(error) => return self.blind_look(found, &format!("cannot read {}: {error}", escaped(shown))).evidence,
+        };
+        let is_watched = |inode: Inode| self.claims.is_watched(inode);
+        let mut gauge = Gauge::new(shown, self.holders.as_ref().ok(), &is_watched);
+        derelict_git::measure(dir, &mut gauge);
+        let Gauged { size, uses, met, trace } = gauge.finish();
+        let uses = self.uses(&seen, found, dir, uses, Vec::new(), &size.completeness);
+        let untouched = traced.is_some_and(|(candidate, before)| *candidate == found.candidate && *before == trace);
+        let proof = if untouched {
+            first.proof.clone()
+        } else {
+            Observed::Unknown(blind(Signal::Unsaved, "something in it was written after the last look"))
+        };
+        evidence(self.claims.reports(found, &met), first.touched.clone(), uses, proof)
     }
 
     /// Reads every signal of one open directory.
-    fn look(&self, found: &Found, dir: BorrowedFd<'_>, depth: Depth) -> (Evidence, Size) {
+    fn look(&self, found: &Found, dir: BorrowedFd<'_>, depth: Depth) -> Look {
         let shown = &found.candidate.path;
         let replaced = match seen::of(dir) {
             Ok(seen) if seen.identity == found.candidate.identity => Ok(seen),
@@ -260,7 +330,7 @@ impl<'v> Views<'v> {
         };
         let seen = match replaced {
             Ok(seen) => seen,
-            Err(why) => return (unseen(&self.claims.reports(found, &BTreeSet::new()), &why), unmeasured(&why)),
+            Err(why) => return self.blind_look(found, &why),
         };
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
         let mut gauge = Gauge::new(shown, self.holders.as_ref().ok(), &is_watched);
@@ -272,10 +342,10 @@ impl<'v> Views<'v> {
             let examined = unsaved::examine(dir, shown, self.around, &mut gauge);
             (Observed::Known(examined.proof), examined.holders)
         };
-        let Gauged { size, uses, met } = gauge.finish();
+        let Gauged { size, uses, met, trace } = gauge.finish();
         let uses = self.uses(&seen, found, dir, uses, git_locks, &size.completeness);
         let reports = self.claims.reports(found, &met);
-        (evidence(reports, Observed::Known(seen.touched()), uses, proof), size)
+        Look { evidence: evidence(reports, Observed::Known(seen.touched()), uses, proof), size, trace }
     }
 
     fn uses(

@@ -8,7 +8,7 @@
 //! | `journal` | the first line: the name of this journal in trash names |
 //! | `sweep` | when the sweep that follows began |
 //! | `intent` | what is about to be removed and why, before anything is done |
-//! | `settled` | how it ended; `removed` and `vanished` finish the intent, nothing else does |
+//! | `settled` | how it ended; gone or put back finishes the intent, nothing else does |
 //! | `closed` | what recovery did about an intent that was not finished |
 //!
 //! A path is a string when it is UTF-8, else `{"hex": "…"}`.
@@ -111,16 +111,12 @@ pub(crate) fn closed_line(id: IntentId, how: &str, discarded: Option<Discarded>,
     line
 }
 
-/// Only what is entirely gone is finished; everything else is looked up at the next start.
+/// Only what is entirely gone, or back under its name, is finished; everything else is looked up at
+/// the next start.
 pub(crate) fn is_finished(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Removed { .. } | Outcome::Vanished => true,
-        Outcome::Quarantined
-        | Outcome::Resurrected(_)
-        | Outcome::Changed(_)
-        | Outcome::Refused { .. }
-        | Outcome::Busy { .. }
-        | Outcome::Interrupted { .. } => false,
+        Outcome::Removed { .. } | Outcome::Vanished | Outcome::Resurrected(_) | Outcome::Changed(_) => true,
+        Outcome::Quarantined | Outcome::Refused { .. } | Outcome::Busy { .. } | Outcome::Interrupted { .. } => false,
     }
 }
 
@@ -238,6 +234,8 @@ fn refusal_value(refusal: &Refusal) -> Value {
 mod tests {
     use derelict_core::ids::Digest;
 
+    use derelict_core::verdict::{Orphan, Verdict};
+
     use super::*;
 
     fn intent(below_root: &[u8], birth: Option<Timestamp>) -> Intent {
@@ -264,11 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_gone_is_finished() {
+    fn only_what_is_gone_or_put_back_is_finished() {
         let nothing = Discarded { entries: 0, bytes: 0 };
         let gone = Outcome::Removed { discarded: nothing, release: Release::Failed("disk full".into()) };
         let text = settled_line(IntentId(1), &gone).to_string();
         assert_eq!(parse(text.as_bytes()), Ok(Line::Finished(IntentId(1))));
+        let back = Outcome::Changed(Verdict::Orphaned(Orphan::Clean));
+        assert_eq!(parse(settled_line(IntentId(1), &back).to_string().as_bytes()), Ok(Line::Finished(IntentId(1))));
         let refusal = Refusal { path: "/x".into(), why: "stuck".into() };
         let stuck = Outcome::Refused { refusals: derelict_core::ids::NonEmpty::of(refusal), discarded: nothing };
         let text = settled_line(IntentId(1), &stuck).to_string();

@@ -11,7 +11,7 @@ use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, IntentId, escaped};
 use derelict_core::outcome::{Discarded, Refusal, Release};
 use derelict_core::ports::{Discard, Opened, Reclaim};
-use derelict_core::recheck::{Fenced, RemovalPermit};
+use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
@@ -123,8 +123,21 @@ impl Reclaim for Reclaimer {
         }
     }
 
-    fn discard(&mut self, fenced: Fenced<'_>, handle: OpenWorkspace, intent: IntentId) -> Discard {
-        drop(fenced);
+    fn put_back(&mut self, handle: &OpenWorkspace, intent: IntentId) -> Result<(), Refusal> {
+        let whole = self.trash(intent, Stage::Fenced).to_c();
+        let trash = handle.place.path_of(&whole);
+        rename_exactly(handle.place.parent.as_fd(), &whole, &handle.place.name, &handle.identity).map_err(|why| {
+            let why = format!(
+                "it became live again and was not put back: {}; it is whole: rename it to {}",
+                not_put_back(&why),
+                escaped(&handle.path())
+            );
+            Refusal { path: trash, why }
+        })
+    }
+
+    fn discard(&mut self, cleared: Cleared<'_>, handle: OpenWorkspace, intent: IntentId) -> Discard {
+        drop(cleared);
         let whole = self.trash(intent, Stage::Fenced);
         let begun = self.trash(intent, Stage::Discarding);
         let Discarding { discarded, refusals } = discard_fenced(handle, &whole, &begun);

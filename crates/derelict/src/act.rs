@@ -170,6 +170,15 @@ impl Observe for Looker {
     fn look_again(&mut self, candidate: &Candidate, handle: &OpenWorkspace) -> Result<Evidence, SourceLost> {
         self.0.look_again(candidate, handle.dir())
     }
+
+    fn second_look(
+        &mut self,
+        candidate: &Candidate,
+        handle: &OpenWorkspace,
+        first: &Evidence,
+    ) -> Result<Evidence, SourceLost> {
+        self.0.second_look(candidate, handle.dir(), first)
+    }
 }
 
 /// Another derelict at work is a reason to come back; a journal that cannot be used is one to stop.

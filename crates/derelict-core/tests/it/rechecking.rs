@@ -3,7 +3,7 @@
 use derelict_core::evidence::{Holder, Observed};
 use derelict_core::plan::{Plan, Removal};
 use derelict_core::policy::{Force, Limits};
-use derelict_core::recheck::{Recheck, recheck};
+use derelict_core::recheck::{Recheck, SecondLook, recheck};
 use derelict_core::verdict::judge;
 
 use crate::support::{NOW, POLICY, Parts, clean, judged, unsaved};
@@ -22,7 +22,10 @@ fn confirmed(planned: &Removal, now: Parts) -> Option<bool> {
             assert_eq!(permit.candidate(), &planned.judged().candidate);
             assert_eq!(permit.evidence(), evidence.digest());
             let accepted = permit.accepted_losses();
-            assert_eq!(permit.fenced().candidate(), &planned.judged().candidate);
+            let fenced = permit.fenced();
+            assert_eq!(fenced.candidate(), &planned.judged().candidate);
+            let SecondLook::Cleared(cleared) = fenced.second_look(planned, verdict) else { panic!("nothing changed") };
+            assert_eq!(cleared.candidate(), &planned.judged().candidate);
             Some(accepted.is_some())
         }
         Recheck::Changed(changed) => {
@@ -50,4 +53,25 @@ fn force_accepts_the_losses_that_were_shown_and_no_others() {
         None
     );
     assert_eq!(confirmed(&planned, clean()), Some(false), "saved meanwhile");
+}
+
+#[test]
+fn the_second_look_decides_by_the_same_rule() {
+    let planned = planned(unsaved("shown"));
+    let look = |then: Parts| {
+        let first = unsaved("shown").evidence();
+        let verdict = judge(&first, &POLICY, NOW);
+        let Recheck::Confirmed(permit) = recheck(&planned, &first, verdict, &()) else { panic!("nothing changed") };
+        let verdict = judge(&then.evidence(), &POLICY, NOW);
+        match permit.fenced().second_look(&planned, verdict.clone()) {
+            SecondLook::Cleared(_) => true,
+            SecondLook::Changed(changed) => {
+                assert_eq!(changed, verdict);
+                false
+            }
+        }
+    };
+    assert!(look(unsaved("shown")));
+    assert!(!look(unsaved("another")));
+    assert!(!look(Parts { uses: Observed::Known(vec![Holder::DirectoryLock]), ..unsaved("shown") }));
 }

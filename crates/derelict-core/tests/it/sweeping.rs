@@ -11,7 +11,7 @@ use derelict_core::outcome::{Discarded, Fate, Outcome, Refusal, Release, StopRea
 use derelict_core::plan::{Consent, Plan};
 use derelict_core::policy::{Force, Limits};
 use derelict_core::ports::{Discard, Journal, JournalLost, Lock, LockBusy, Observe, Opened, Reclaim, SourceLost};
-use derelict_core::recheck::{Fenced, RemovalPermit};
+use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
 use derelict_core::record::{Intent, SweepReport};
 use derelict_core::sweep::{World, sweep};
 use proptest::prelude::*;
@@ -32,9 +32,13 @@ enum Script {
     FenceRefused,
     Stuck,
     SettleLost,
+    ClaimedBehind,
+    WrittenBehind,
+    SourceLostBehind,
+    NameTaken,
 }
 
-const SCRIPTS: [Script; 11] = [
+const SCRIPTS: [Script; 15] = [
     Script::Goes,
     Script::Busy,
     Script::Vanished,
@@ -46,6 +50,10 @@ const SCRIPTS: [Script; 11] = [
     Script::FenceRefused,
     Script::Stuck,
     Script::SettleLost,
+    Script::ClaimedBehind,
+    Script::WrittenBehind,
+    Script::SourceLostBehind,
+    Script::NameTaken,
 ];
 
 #[derive(Clone)]
@@ -106,18 +114,40 @@ impl Observe for Stage {
             return Err(lost());
         }
         Ok(if script == Script::Claimed {
-            let claims = Observed::Known(vec![claim(ClaimedPath::Here, Lease::Standing)]);
-            Parts { claims, ..clean() }.evidence()
+            claimed()
         } else if script == Script::Written {
             unsaved("new").evidence()
         } else {
             clean().evidence()
         })
     }
+    fn second_look(&mut self, candidate: &Candidate, (): &(), first: &Evidence) -> Result<Evidence, SourceLost> {
+        self.note("second look");
+        let script = self.of(candidate);
+        if script == Script::SourceLostBehind {
+            return Err(lost());
+        }
+        Ok(if script == Script::ClaimedBehind || script == Script::NameTaken {
+            claimed()
+        } else if script == Script::WrittenBehind {
+            unsaved("new").evidence()
+        } else {
+            first.clone()
+        })
+    }
+}
+
+fn claimed() -> Evidence {
+    let claims = Observed::Known(vec![claim(ClaimedPath::Here, Lease::Standing)]);
+    Parts { claims, ..clean() }.evidence()
 }
 
 impl Reclaim for Stage {
     type Handle = ();
+    fn put_back(&mut self, (): &(), _: IntentId) -> Result<(), Refusal> {
+        self.note("put back");
+        if self.scripts[&*self.current.borrow()] == Script::NameTaken { Err(refusal()) } else { Ok(()) }
+    }
     fn open(&mut self, candidate: &Candidate) -> Opened<()> {
         self.note("open");
         let script = self.of(candidate);
@@ -133,9 +163,9 @@ impl Reclaim for Stage {
         self.note("fence");
         if self.of(permit.candidate()) == Script::FenceRefused { Err(refusal()) } else { Ok(permit.fenced()) }
     }
-    fn discard(&mut self, fenced: Fenced<'_>, (): (), _: IntentId) -> Discard {
+    fn discard(&mut self, cleared: Cleared<'_>, (): (), _: IntentId) -> Discard {
         self.note("discard");
-        let refusals = if self.of(fenced.candidate()) == Script::Stuck { vec![refusal()] } else { Vec::new() };
+        let refusals = if self.of(cleared.candidate()) == Script::Stuck { vec![refusal()] } else { Vec::new() };
         Discard { discarded: Discarded { entries: 3, bytes: 40 }, refusals }
     }
     fn release(&mut self, _: &Candidate) -> Release {
@@ -203,10 +233,8 @@ fn fate(run: &Run) -> Fate {
 #[test]
 fn the_steps_are_taken_in_the_order_of_the_protocol_with_the_lock_held_throughout() {
     let run = one(Script::Goes);
-    assert_eq!(
-        run.steps,
-        ["refresh", "lock", "open", "look", "intend", "fence", "discard", "release", "settle", "unlock"]
-    );
+    let steps = "refresh, lock, open, look, intend, fence, second look, discard, release, settle, unlock";
+    assert_eq!(run.steps.join(", "), steps);
     assert_eq!(
         fate(&run),
         Fate::Settled(Outcome::Removed {
@@ -246,6 +274,23 @@ fn what_became_live_again_is_resurrected_and_what_became_something_else_is_chang
     let run = one(Script::Written);
     assert!(matches!(fate(&run), Fate::Settled(Outcome::Changed(_))));
     assert!(!run.steps.contains(&"intend".to_owned()));
+}
+
+#[test]
+fn whoever_came_just_before_the_fence_gets_the_directory_back() {
+    let put_back = |script| {
+        let run = one(script);
+        assert_eq!(run.steps[5..].join(", "), "fence, second look, put back, settle, unlock");
+        run
+    };
+    assert!(matches!(fate(&put_back(Script::ClaimedBehind)), Fate::Settled(Outcome::Resurrected(_))));
+    assert!(matches!(fate(&put_back(Script::WrittenBehind)), Fate::Settled(Outcome::Changed(_))));
+    let none = Discarded { entries: 0, bytes: 0 };
+    let refused = Outcome::Refused { refusals: NonEmpty::of(refusal()), discarded: none };
+    assert_eq!(fate(&put_back(Script::NameTaken)), Fate::Settled(refused));
+    let run = put_back(Script::SourceLostBehind);
+    assert!(matches!(fate(&run), Fate::Settled(Outcome::Interrupted { .. })));
+    assert_eq!(run.report.stop, StopReason::SourceLost { source: SourceId("devpod".into()), why: "gone".into() });
 }
 
 #[test]
@@ -299,7 +344,8 @@ proptest! {
         prop_assert_eq!(sum, run.report.settled.len() as u64);
         let count = |step: &str| run.steps.iter().filter(|known| *known == step).count();
         prop_assert!(count("fence") <= count("intend"));
-        prop_assert!(count("discard") <= count("fence"));
+        prop_assert!(count("discard") + count("put back") <= count("fence"));
+        prop_assert!(count("discard") <= count("second look"));
         prop_assert!(count("release") <= count("discard"));
         prop_assert!(removals.is_none_or(|limit| count("discard") as u64 <= limit));
     }

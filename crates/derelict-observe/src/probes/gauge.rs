@@ -31,6 +31,7 @@ pub(crate) struct Gauge<'v> {
     mounts: Vec<Holder>,
     users: BTreeMap<usize, By>,
     met: BTreeSet<Inode>,
+    newest: (i64, u32),
 }
 
 /// What was collected.
@@ -41,6 +42,17 @@ pub(crate) struct Gauged {
     pub(crate) uses: Vec<Holder>,
     /// Directories of live sources that were met inside.
     pub(crate) met: BTreeSet<Inode>,
+    /// What tells whether anything inside was written since.
+    pub(crate) trace: Trace,
+}
+
+/// How many entries lie inside, and when the newest of them was last changed. Whoever writes, makes,
+/// renames or removes anything inside changes one or the other: the kernel sets the time of change,
+/// and nobody can set it back. The directory itself is left out, since the fence renames it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Trace {
+    entries: u64,
+    newest: (i64, u32),
 }
 
 impl<'v> Gauge<'v> {
@@ -57,6 +69,7 @@ impl<'v> Gauge<'v> {
             mounts: Vec::new(),
             users: BTreeMap::new(),
             met: BTreeSet::new(),
+            newest: (i64::MIN, 0),
         }
     }
 
@@ -75,6 +88,7 @@ impl<'v> Gauge<'v> {
             size: Size { sole_bytes: self.sole_bytes, entries: self.entries, linked, completeness },
             uses: processes.chain(self.mounts).collect(),
             met: self.met,
+            trace: Trace { entries: self.entries, newest: self.newest },
         }
     }
 
@@ -84,7 +98,10 @@ impl<'v> Gauge<'v> {
 }
 
 impl Meter for Gauge<'_> {
-    fn seen(&mut self, _: &[u8], stat: &Stat) {
+    fn seen(&mut self, path: &[u8], stat: &Stat) {
+        if !path.is_empty() {
+            self.newest = self.newest.max(stat.ctime);
+        }
         let inode = Inode { dev: stat.dev, ino: stat.ino };
         let bytes = stat.blocks.saturating_mul(BLOCK);
         let is_directory = stat.kind() == FileType::Directory;

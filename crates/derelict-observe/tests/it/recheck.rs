@@ -1,4 +1,5 @@
-//! The second look, under the creators' lock: everything is read again.
+//! The re-check, under the creators' lock: everything is read again; and the second look, behind the
+//! fence: whoever came in between is seen.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -28,13 +29,57 @@ impl Rechecked {
         Self { world, observer, candidate, dir }
     }
 
-    fn look(&self) -> Evidence {
+    fn look(&mut self) -> Evidence {
         self.observer.look_again(&self.candidate, self.dir.as_fd()).unwrap()
     }
 }
 
+impl Rechecked {
+    /// Looks again, fences, lets something happen, and looks a second time.
+    fn behind_the_fence(mut self, between: impl FnOnce(&Self, &std::path::Path)) -> Evidence {
+        let first = self.look();
+        assert_eq!(word(&first), "nobody");
+        let trash = self.world.clone("o/r/.derelict-trash-x-1");
+        std::fs::rename(self.world.clone("o/r/a"), &trash).unwrap();
+        between(&self, &trash);
+        self.observer.second_look(&self.candidate, self.dir.as_fd(), &first).unwrap()
+    }
+}
+
 #[test]
-fn a_second_look_at_an_unchanged_clone_sees_the_same() {
+fn a_second_look_at_a_fenced_clone_that_nobody_touched_sees_the_same() {
+    let mut it = Rechecked::new();
+    let first = it.look();
+    assert_eq!(it.behind_the_fence(|_, _| ()), first);
+}
+
+#[test]
+fn a_file_written_just_before_the_fence_is_seen_by_the_second_look() {
+    let evidence = Rechecked::new().behind_the_fence(|_, trash| std::fs::write(trash.join("f"), "more").unwrap());
+    assert!(matches!(evidence.proof, Observed::Unknown(_)));
+    let evidence = Rechecked::new().behind_the_fence(|_, trash| std::fs::write(trash.join("new"), "new").unwrap());
+    assert!(matches!(evidence.proof, Observed::Unknown(_)));
+}
+
+#[test]
+fn a_process_that_entered_just_before_the_fence_is_seen_by_the_second_look() {
+    let mut process = None;
+    let evidence = Rechecked::new().behind_the_fence(|_, trash| {
+        process = Some(Process::start(Command::new("sleep").arg("600").current_dir(trash)))
+    });
+    assert_eq!(holders(&evidence).len(), 1);
+}
+
+#[test]
+fn an_owner_who_registers_just_before_the_fence_is_seen_by_the_second_look() {
+    let evidence = Rechecked::new().behind_the_fence(|it, _| {
+        it.world.workspace_file("default", "a", &workspace("a", &it.world.clone("o/r/a")));
+    });
+    assert_ne!(word(&evidence), "nobody");
+}
+
+#[test]
+fn looking_again_at_an_unchanged_clone_sees_the_same() {
     let world = World::new(&["o/r/a"]);
     let mut observer = world.observer();
     let survey = observer.survey(Depth::Verdict, &|_| ()).unwrap();
@@ -49,7 +94,7 @@ fn a_second_look_at_an_unchanged_clone_sees_the_same() {
 
 #[test]
 fn a_workspace_that_was_registered_after_the_listing_saves_its_clone() {
-    let it = Rechecked::new();
+    let mut it = Rechecked::new();
     assert_eq!(word(&it.look()), "nobody");
     it.world.workspace_file("default", "a", &workspace("a", &it.world.clone("o/r/a")));
     assert_eq!(word(&it.look()), "referenced");
@@ -66,7 +111,7 @@ fn a_workspace_that_only_the_second_listing_knows_saves_its_clone() {
 
 #[test]
 fn a_new_clone_with_its_workspace_does_not_stand_in_the_way_of_the_others() {
-    let it = Rechecked::new();
+    let mut it = Rechecked::new();
     std::fs::create_dir(it.world.clone("o/r/new")).unwrap();
     it.world.workspace_file("default", "new", &workspace("new", &it.world.clone("o/r/new")));
     assert_eq!(word(&it.look()), "nobody");
@@ -74,7 +119,7 @@ fn a_new_clone_with_its_workspace_does_not_stand_in_the_way_of_the_others() {
 
 #[test]
 fn a_record_that_turns_up_or_cannot_be_read_any_more_counts() {
-    let it = Rechecked::new();
+    let mut it = Rechecked::new();
     it.world.workspace_file("default", "x", &workspace("x", &it.world.root.join("home")));
     it.world.records(&[("k", &it.world.clone("o/r/a"), "x", "x")]);
     assert_eq!(word(&it.look()), "disputed");
@@ -84,7 +129,7 @@ fn a_record_that_turns_up_or_cannot_be_read_any_more_counts() {
 
 #[test]
 fn whoever_enters_after_the_survey_holds_the_clone() {
-    let it = Rechecked::new();
+    let mut it = Rechecked::new();
     let process = Process::start(Command::new("sleep").arg("600").current_dir(it.world.clone("o/r/a")));
     let expected = Holder::Process { pid: process.pid(), by: "cwd".into(), command: "sleep".into() };
     assert_eq!(holders(&it.look()), [expected]);
@@ -94,7 +139,7 @@ fn whoever_enters_after_the_survey_holds_the_clone() {
 
 #[test]
 fn another_directory_under_the_same_name_is_unknown_through_and_through() {
-    let it = Rechecked::new();
+    let mut it = Rechecked::new();
     let other = File::open(it.world.clone("o/r/b")).unwrap();
     let evidence = it.observer.look_again(&it.candidate, other.as_fd()).unwrap();
     assert!(matches!(evidence.uses, Observed::Unknown(_)));

@@ -161,11 +161,9 @@ pub(crate) fn holders(evidence: &Evidence) -> Vec<Holder> {
     let Observed::Known(holders) = &evidence.uses else { panic!("{:?}", evidence.uses) };
     let started = |holder: &&Holder| match holder {
         Holder::Process { command, .. } => ["sleep", "program"].contains(&command.as_str()),
-        Holder::Mount(_)
-        | Holder::DirectoryLock
-        | Holder::GitLock(_)
-        | Holder::Marker(_)
-        | Holder::Dependent(_) => true,
+        Holder::Mount(_) | Holder::DirectoryLock | Holder::GitLock(_) | Holder::Marker(_) | Holder::Dependent(_) => {
+            true
+        }
     };
     holders.iter().filter(started).cloned().collect()
 }

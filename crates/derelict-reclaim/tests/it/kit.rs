@@ -136,6 +136,10 @@ impl<F: FnMut(&Candidate)> Observe for FindsNothing<F> {
         (self.0)(candidate);
         Ok(clean())
     }
+
+    fn second_look(&mut self, _: &Candidate, _: &OpenWorkspace, first: &Evidence) -> Result<Evidence, SourceLost> {
+        Ok(first.clone())
+    }
 }
 
 pub(crate) fn clean() -> Evidence {

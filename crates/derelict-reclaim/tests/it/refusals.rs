@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use derelict_core::ids::IntentId;
 use derelict_core::outcome::Outcome;
 use derelict_core::ports::{Opened, Reclaim};
-use derelict_core::recheck::{Recheck, recheck};
+use derelict_core::recheck::{Recheck, SecondLook, recheck};
 use derelict_core::verdict::judge;
 use derelict_testkit::guards::{Flock, Immutable, Mounted};
 use derelict_testkit::scratch::{exists, mkdir, write};
@@ -65,11 +65,12 @@ fn discard_after(world: &World, id: &str, between: impl FnOnce(&Path)) -> Vec<de
     let removal = &approved.plan().removals()[0];
     let Opened::Same(handle) = reclaimer.open(&removal.judged().candidate) else { panic!("not opened") };
     let verdict = judge(&clean(), &policy(), NOW);
-    let Recheck::Confirmed(permit) = recheck(removal, &clean(), verdict, &()) else { panic!("not confirmed") };
+    let Recheck::Confirmed(permit) = recheck(removal, &clean(), verdict.clone(), &()) else { panic!("not confirmed") };
     let fenced = reclaimer.fence(permit, &handle, IntentId(9)).expect("because nothing is in the way");
     assert!(!exists(world.clone(id)));
     between(&world.clone(format!(".derelict-trash-{}-9", journal.id())));
-    reclaimer.discard(fenced, handle, IntentId(9)).refusals
+    let SecondLook::Cleared(cleared) = fenced.second_look(removal, verdict) else { panic!("not cleared") };
+    reclaimer.discard(cleared, handle, IntentId(9)).refusals
 }
 
 /// Something that was mounted in the trash, and moved with it to one of these places.
