@@ -3,9 +3,10 @@
 //! makes in a namespace of their own and which are to be preferred.
 
 use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
@@ -167,6 +168,41 @@ impl Idle {
         let file = file.unwrap_or_else(|error| panic!("cannot open {}: {error}", path.display()));
         let child = tool("cat").current_dir("/").stdin(Stdio::piped()).stdout(file).spawn();
         Self(child.expect("because cat can be started"))
+    }
+
+    /// One that has this shared library loaded, its descriptor long closed.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn with_loaded_library(library: &Path) -> Self {
+        let mut command = tool("cat");
+        command.env("LD_PRELOAD", library);
+        Self::echoing(command)
+    }
+
+    /// One that has a file system of its own mounted here, in a mount namespace that nobody else sees.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn with_private_mount(at: &Path) -> Self {
+        let mut command = tool("unshare");
+        command.args(["-m", "sh", "-c", "mount -t tmpfs private \"$0\" && exec cat"]).arg(at);
+        Self::echoing(command)
+    }
+
+    /// It is up once it has answered.
+    fn echoing(mut command: Command) -> Self {
+        let child = command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("because the program can be started");
+        let (input, output) = (child.stdin.as_mut(), child.stdout.as_mut());
+        writeln!(input.expect("because it is a pipe"), "ready").expect("because it reads");
+        let mut line = String::new();
+        let read = BufReader::new(output.expect("because it is a pipe")).read_line(&mut line);
+        let idle = Self(child);
+        assert_eq!((read.ok(), line.as_str()), (Some(6), "ready\n"), "it did not come up");
+        idle
     }
 
     /// Its process id.

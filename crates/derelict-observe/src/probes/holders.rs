@@ -1,8 +1,8 @@
-//! Who uses a directory now: every process's working directory, root, executable and open files, by
-//! file identity, so that a process in another mount namespace is seen too. One snapshot serves all
+//! Who uses a directory now: every process's working directory, root, executable, open and mapped
+//! files, and the mounts of its own mount namespace, by file identity, so that a process in another mount namespace is seen too. One snapshot serves all
 //! directories of a survey; each re-check takes its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -13,6 +13,7 @@ use derelict_core::evidence::{Blind, Holder, Signal};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::files::{self, Symlinks};
+use crate::probes::maps;
 use crate::scan::names;
 use crate::seen::{self, Inode};
 use crate::survey::ProcessView;
@@ -33,6 +34,10 @@ pub(crate) enum By {
     Root,
     Executable,
     File(u32),
+    /// A file that is mapped into its memory.
+    Mapping,
+    /// A mount that its mount namespace has there.
+    Mount,
 }
 
 /// Which files which processes used at one instant.
@@ -42,6 +47,8 @@ pub(crate) struct Holders {
     /// The last use of each file; the others follow by `earlier`.
     by_file: HashMap<Inode, usize>,
     uses: Vec<Use>,
+    /// Mount namespaces that were looked into; our own first.
+    namespaces: HashSet<Inode>,
     pub(crate) view: ProcessView,
 }
 
@@ -71,8 +78,15 @@ impl Holders {
     pub(crate) fn snapshot() -> Result<Self, Blind> {
         let blind = |error: io::Error| Blind { signal: Signal::Use, why: format!("cannot read {PROC}: {error}") };
         let proc = open_proc().map_err(blind)?;
-        let mut holders =
-            Self { processes: Vec::new(), by_file: HashMap::new(), uses: Vec::new(), view: ProcessView::Whole };
+        // What is mounted in our own namespace, the walk meets by itself.
+        let own = seen::followed(proc.as_fd(), OsStr::new("self/ns/mnt")).map_err(blind)?.inode();
+        let mut holders = Self {
+            processes: Vec::new(),
+            by_file: HashMap::new(),
+            uses: Vec::new(),
+            namespaces: HashSet::from([own]),
+            view: ProcessView::Whole,
+        };
         let mut unseen = 0;
         for name in names(proc.as_fd()).map_err(blind)? {
             let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
@@ -109,6 +123,8 @@ impl Holders {
             By::Root => "root".to_owned(),
             By::Executable => "exe".to_owned(),
             By::File(number) => format!("fd {number}"),
+            By::Mapping => "a mapped file".to_owned(),
+            By::Mount => "a mount in its namespace".to_owned(),
         };
         Some(Holder::Process { pid: *pid, by, command: command.clone() })
     }
@@ -171,7 +187,23 @@ impl Holders {
             let Ok(seen) = seen::followed(files.as_fd(), &name) else { continue };
             self.note(process, By::File(number), &seen);
         }
-        Task::Whole
+        match self.without_descriptors(dir, process) {
+            Err(error) if is_barred(&error) => Task::Barred,
+            // It ended meanwhile.
+            Err(_) | Ok(()) => Task::Whole,
+        }
+    }
+
+    fn without_descriptors(&mut self, dir: BorrowedFd<'_>, process: usize) -> io::Result<()> {
+        for inode in maps::mapped(dir)? {
+            self.note_inode(process, By::Mapping, inode);
+        }
+        if self.namespaces.insert(seen::followed(dir, OsStr::new("ns/mnt"))?.inode()) {
+            for parent in maps::mount_parents(dir)? {
+                self.note(process, By::Mount, &parent);
+            }
+        }
+        Ok(())
     }
 
     /// Pipes, sockets and devices are in no directory.
@@ -179,7 +211,11 @@ impl Holders {
         if !matches!(seen.kind, FileType::RegularFile | FileType::Directory) {
             return;
         }
-        let earlier = self.by_file.insert(seen.inode(), self.uses.len());
+        self.note_inode(process, by, seen.inode());
+    }
+
+    fn note_inode(&mut self, process: usize, by: By, inode: Inode) {
+        let earlier = self.by_file.insert(inode, self.uses.len());
         self.uses.push(Use { process, by, earlier });
     }
 }

@@ -3,5 +3,6 @@
 pub(crate) mod gauge;
 pub(crate) mod holders;
 pub(crate) mod locks;
+pub(crate) mod maps;
 pub(crate) mod marker;
 pub(crate) mod unsaved;

@@ -36,6 +36,22 @@ fn a_file_that_a_process_has_open_keeps_the_clone() {
 }
 
 #[test]
+fn a_library_that_a_process_has_loaded_keeps_the_clone() {
+    let (why, idle) = why_held(|cache| {
+        let library = cache.path_of("a").join(".pixi/envs/libused.so");
+        shell(cache.path_of("a"), "cp \"$(ldd /bin/cat | grep -o '/[^ ]*libc.so.6')\" .pixi/envs/libused.so", &[]);
+        Idle::with_loaded_library(&library)
+    });
+    assert!(why.contains(&idle.pid().to_string()) && why.contains("mapped"), "{why}");
+}
+
+#[test]
+fn a_mount_in_somebody_elses_mount_namespace_keeps_the_clone() {
+    let (why, idle) = why_held(|cache| Idle::with_private_mount(&cache.path_of("a").join(".pixi/envs")));
+    assert!(why.contains(&idle.pid().to_string()) && why.contains("mount"), "{why}");
+}
+
+#[test]
 fn a_lock_on_the_directory_keeps_it() {
     let (why, _lock) = why_held(|cache| Flock::directory(&cache.path_of("a")));
     assert!(why.contains("lock"), "{why}");
