@@ -67,6 +67,19 @@ impl Stores {
         }
     }
 
+    /// What kind of object it is; `None` when no store has it.
+    pub(crate) fn kind(&self, id: &gix_hash::oid) -> Result<Option<Kind>, String> {
+        match self.stores.iter().find(|store| store.hash == id.kind() && store.has(id)) {
+            Some(store) => store.kind(id),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether one of the stores that stay has the object.
+    pub(crate) fn has_elsewhere(&self, id: &gix_hash::oid) -> bool {
+        self.stores.iter().skip(1).any(|store| store.hash == id.kind() && store.has(id))
+    }
+
     /// Reads a commit; `None` when no store has it.
     pub(crate) fn commit(&self, id: &ObjectId) -> Result<Option<Commit>, String> {
         let mut buffer = Vec::new();

@@ -4,6 +4,7 @@
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 
+use bstr::ByteSlice;
 use gix_hash::ObjectId;
 use rustix::fs::FileType;
 
@@ -28,6 +29,27 @@ pub(crate) fn is_object(dir: BorrowedFd<'_>, name: &[u8], stat: &Stat, id: &Obje
         | FileType::BlockDevice
         | FileType::Unknown => Ok(false),
     }
+}
+
+/// Files larger than this are not converted to be compared; no text that anybody edits is.
+const CONVERTED_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Whether the file holds the object's bytes but for its line endings: what git made of LF when it
+/// checked the file out. This is the one conversion that is built into git and runs nothing.
+pub(crate) fn is_object_but_for_line_endings(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    stat: &Stat,
+    id: &ObjectId,
+) -> io::Result<bool> {
+    if stat.kind() != FileType::RegularFile || stat.size > CONVERTED_BYTES {
+        return Ok(false);
+    }
+    let mut text = Vec::new();
+    open_file_at(dir, name)?.take(CONVERTED_BYTES).read_to_end(&mut text)?;
+    let converted = text.replace(b"\r\n", b"\n");
+    let hash = gix_object::compute_hash(id.kind(), gix_object::Kind::Blob, &converted);
+    Ok(hash.is_ok_and(|hash| hash == *id))
 }
 
 fn file_is(dir: BorrowedFd<'_>, name: &[u8], seen: &Stat, id: &ObjectId) -> io::Result<bool> {

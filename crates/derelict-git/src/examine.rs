@@ -29,8 +29,9 @@ const DEEPEST_NESTING: usize = 16;
 const NAMED_DIFFERENCES: usize = 50;
 
 /// Files and directories of an operation that was begun and not ended.
-const OPERATIONS: [(&str, &str); 8] = [
+const OPERATIONS: [(&str, &str); 9] = [
     ("MERGE_HEAD", "a merge"),
+    ("NOTES_MERGE_PARTIAL", "a merge of notes"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"),
     ("REVERT_HEAD", "a revert"),
     ("BISECT_LOG", "a bisect"),
@@ -182,7 +183,7 @@ impl<'a> Examiner<'a> {
         let here = self.path_of(prefix);
         let standing = Standing { around: self.around, top: self.top, base: &here };
         let mut report = Report::new(self.findings, place.clone());
-        examine_history(repo, &refs, &standing, &mut report);
+        examine_history(repo, &refs, &met.loose, &standing, &mut report);
         operations(&repo.git_dir, &mut report);
         if met.lfs_objects > 0 {
             report.unknown(
@@ -191,6 +192,13 @@ impl<'a> Examiner<'a> {
             );
         }
         report.examined(Channel::Lfs, "objects", met.lfs_objects);
+        if repo.settings.lfs_storage {
+            report.unknown(Channel::Lfs, "lfs.storage keeps the objects of git-lfs in another place");
+        }
+        if met.annex_objects > 0 {
+            report
+                .unknown(Channel::Lfs, &format!("{} files of git-annex, which may be nowhere else", met.annex_objects));
+        }
         if !repo.is_linked() {
             self.inner_repositories(repo, &here, prefix, met);
             self.linked_work_trees(repo, place);
@@ -244,7 +252,7 @@ impl<'a> Examiner<'a> {
                 Ok(repo) => {
                     let refs = Refs::read(&repo.common_dir, repo.settings.hash);
                     let standing = Standing { around: self.around, top: self.top, base: &path };
-                    examine_history(&repo, &refs, &standing, &mut report);
+                    examine_history(&repo, &refs, &[], &standing, &mut report);
                 }
                 Err(why) => report.unknown(Channel::Submodules, &why),
             }

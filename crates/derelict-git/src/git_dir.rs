@@ -4,6 +4,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use bstr::ByteSlice;
+use gix_hash::ObjectId;
 use rustix::fs::FileType;
 
 use crate::proof::Channel;
@@ -18,6 +20,10 @@ pub(crate) struct Met {
     pub(crate) repositories: Vec<Vec<u8>>,
     /// Files in the store of git-lfs.
     pub(crate) lfs_objects: u64,
+    /// Files in the store of git-annex.
+    pub(crate) annex_objects: u64,
+    /// Objects that lie loose here; some may be named by nothing.
+    pub(crate) loose: Vec<ObjectId>,
     /// Whether the files are such that reading them cannot hang or lead astray.
     pub(crate) readable: bool,
 }
@@ -46,7 +52,19 @@ impl GitDir<'_, '_> {
 }
 
 /// Directories whose contents git never opens while it reads.
-const NEVER_OPENED: [&[u8]; 2] = [b"hooks/", b"lfs/"];
+const NEVER_OPENED: [&[u8]; 3] = [b"hooks/", b"lfs/", b"annex/"];
+
+/// A lock that git takes while it changes something, a running collection, or the lock by which a
+/// person keeps a linked work tree.
+fn is_lock(path: &[u8], name: &[u8]) -> bool {
+    name.ends_with(b".lock") || path == b"gc.pid" || (path.starts_with(b"worktrees/") && name == b"locked")
+}
+
+/// `objects/12/3456…`: the object's name is spread over directory and file.
+fn loose_object(path: &[u8]) -> Option<ObjectId> {
+    let (fan, rest) = path.strip_prefix(b"objects/")?.split_once_str("/")?;
+    ObjectId::from_hex(&[fan, rest].concat()).ok()
+}
 
 impl Visit for GitDir<'_, '_> {
     type Frame = ();
@@ -61,11 +79,12 @@ impl Visit for GitDir<'_, '_> {
         let path = &at.path[self.prefix..];
         if NEVER_OPENED.iter().any(|never| path.starts_with(never)) {
             self.met.lfs_objects += u64::from(path.starts_with(b"lfs/objects/"));
+            self.met.annex_objects += u64::from(path.starts_with(b"annex/"));
             return;
         }
         match at.stat.kind() {
-            FileType::RegularFile if at.name.ends_with(b".lock") => self.report.git_lock(at.path),
-            FileType::RegularFile => {}
+            FileType::RegularFile if is_lock(path, at.name) => self.report.git_lock(at.path),
+            FileType::RegularFile => self.met.loose.extend(loose_object(path)),
             // An old way to write HEAD; anything else behind a symlink is not this directory's.
             FileType::Symlink if at.name == b"HEAD" => {}
             FileType::Symlink => self.strange(at.path, "a symlink"),
@@ -86,6 +105,10 @@ impl Visit for GitDir<'_, '_> {
             return Some(());
         }
         let has = |name: &[u8]| stat_at(at.dir, &[at.name, b"/", name].concat()).is_ok();
+        if has(b".git") {
+            let why = format!("{} is a repository inside a git directory", shown(at.path));
+            self.report.unknown(Channel::Nested, &why);
+        }
         // A linked work tree's directory has a HEAD and no objects.
         if has(b"HEAD") && has(b"objects") {
             self.met.repositories.push(path.to_vec());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 use gix_hash::ObjectId;
+use gix_object::Kind;
 
 use crate::commits::{Commit, Peeled, Stores, difference};
 use crate::containment::contained;
@@ -58,7 +59,13 @@ struct Saved {
 }
 
 /// Examines refs, reflogs and tags of one repository or linked work tree.
-pub(crate) fn examine_history(repo: &Repository, refs: &Refs, standing: &Standing<'_>, report: &mut Report<'_>) {
+pub(crate) fn examine_history(
+    repo: &Repository,
+    refs: &Refs,
+    loose: &[ObjectId],
+    standing: &Standing<'_>,
+    report: &mut Report<'_>,
+) {
     let mut unreadable = Vec::new();
     let hash = repo.settings.hash;
     let logs = reflogs(&repo.git_dir, hash, &mut unreadable);
@@ -78,6 +85,7 @@ pub(crate) fn examine_history(repo: &Repository, refs: &Refs, standing: &Standin
     }
     tips.of_reflogs(&logs);
     tips.of_pseudo_refs(repo);
+    tips.of_loose(loose, &repo.objects);
     let Tips { tips, unreadable, .. } = tips;
     report.examined(Channel::Commits, "refs", refs.direct.len() as u64);
     report.examined(Channel::Commits, "saved tips", saved.tips.len() as u64);
@@ -213,6 +221,18 @@ impl Tips<'_> {
         }
     }
 
+    /// Commits that nothing names any more: a dropped stash, a deleted branch. They lie loose until git
+    /// collects them; what was packed meanwhile was still named when it was.
+    fn of_loose(&mut self, loose: &[ObjectId], own: &Objects) {
+        for id in loose.iter().filter(|id| !self.stores.has_elsewhere(id)) {
+            match own.kind(id) {
+                Ok(Some(Kind::Commit)) => self.add(*id, Channel::Reflog, "no ref any more".into(), Aside::No),
+                Ok(Some(Kind::Blob | Kind::Tree | Kind::Tag) | None) => {}
+                Err(why) => self.unreadable.push(why),
+            }
+        }
+    }
+
     fn add(&mut self, id: ObjectId, channel: Channel, named: String, aside: Aside) {
         if !self.saved.contains(&id) {
             self.tips.push(Tip { commit: id, channel, named, aside });
@@ -260,6 +280,7 @@ fn shallow(repo: &Repository, unreadable: &mut Vec<String>) -> HashSet<ObjectId>
 fn saved(repo: &Repository, standing: &Standing<'_>, refs: &Refs, logs: &[Reflog]) -> Saved {
     let mut saved = Saved::default();
     let keepers = standing.around.keepers_of(standing.top);
+    let named: HashSet<ObjectId> = refs.direct.iter().map(|(_, id)| *id).collect();
     let mut local = Vec::new();
     let mut forges = Vec::new();
     for remote in &repo.settings.remotes {
@@ -275,7 +296,9 @@ fn saved(repo: &Repository, standing: &Standing<'_>, refs: &Refs, logs: &[Reflog
         local.extend(standing.around.keeper(&repo.common_dir));
     }
     for keeper in keepers.iter().chain(&local).filter(|keeper| keeper.objects().hash == repo.settings.hash) {
-        saved.tips.extend(&keeper.tips);
+        // What is named here and there is believed only if it is really there; what only the keeper
+        // names hides no more than what it reaches.
+        saved.tips.extend(keeper.tips.iter().filter(|id| !named.contains(*id) || keeper.holds(id)));
         saved.stores.push(keeper.objects());
     }
     let mapped = refs.direct.iter().filter(|(name, _)| forges.iter().any(|remote| remote.maps(name)));

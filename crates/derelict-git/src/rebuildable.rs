@@ -82,31 +82,84 @@ fn bears_witness(parent: BorrowedFd<'_>, name: &[u8], witness: &[u8]) -> bool {
     starts_with(parent, &path, CACHE_TAG) == Some(true)
 }
 
-/// Name endings of files that are worth a look inside, and what is found at their beginning.
-const PRECIOUS: &[(&[u8], &[u8])] = &[
-    (b".sqlite", b"SQLite format 3\0"),
-    (b".sqlite3", b"SQLite format 3\0"),
-    (b".db", b"SQLite format 3\0"),
-    (b".kdbx", b""),
-    (b".p12", b""),
-    (b".pfx", b""),
-    (b".jks", b""),
-    (b".keystore", b""),
+/// Files that tools make again or that hold nothing: compiled Python, and what file managers leave.
+pub(crate) fn is_rebuildable_file(name: &[u8]) -> bool {
+    let compiled = [&b".pyc"[..], b".pyo", b".nbi", b".nbc"].iter().any(|ending| name.ends_with(ending));
+    compiled || name == b".DS_Store" || name == b"Thumbs.db"
+}
+
+/// Names of secrets and databases, in lower case.
+const NAMES: &[&[u8]] = &[
+    b".env",
+    b".netrc",
+    b".pgpass",
+    b".git-credentials",
+    b".htpasswd",
+    b"pg_version",
+    b"ibdata1",
+    b"dump.rdb",
+    b"wiredtiger",
+    b"terraform.tfstate",
+    b"credentials",
+    b"deploy_key",
 ];
+
+/// What such names end in, in lower case.
+const ENDINGS: &[&[u8]] = &[
+    b".env",
+    b".kdbx",
+    b".p12",
+    b".pfx",
+    b".jks",
+    b".keystore",
+    b".ppk",
+    b".duckdb",
+    b".mdb",
+    b".rdb",
+    b".tfstate",
+    b".appendonly.aof",
+    b".mv.db",
+    b".h2.db",
+    b".sql",
+    b".sst",
+    b".wt",
+];
+
+/// The first bytes of an SQLite database.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Name endings of files that build tools make too, so that the beginning decides.
+const MAYBE_DATABASE: &[&[u8]] = &[b".sqlite", b".sqlite3", b".db", b".db3", b".vscdb", b".gpkg", b".dat", b".bin"];
+
+/// Name endings of files that may hold a private key.
+const MAYBE_KEY: &[&[u8]] = &[b".pem", b".key", b".asc", b".gpg", b".age", b".txt"];
 
 /// How much of a file that may hold a private key is read.
 const KEY_BYTES: u64 = 16 * 1024;
 
-/// Whether a file inside a rebuildable directory is something a person put there: a secret or a database.
+/// Whether a file inside a rebuildable directory is something a person put there: a secret or a
+/// database. What cannot be read might be one.
+///
+/// By name first: a build directory holds a hundred thousand files, and reading each would cost more
+/// than the walk. One with an ending that keys and
+/// databases have is looked into; program code and object files are not.
 pub(crate) fn is_precious(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
-    if name == b".env" || name.starts_with(b".env.") || name == b"PG_VERSION" || name == b"ibdata1" {
+    let name_in_lower = name.to_ascii_lowercase();
+    let ends = |endings: &[&[u8]]| endings.iter().any(|ending| name_in_lower.ends_with(ending));
+    if NAMES.contains(&name_in_lower.as_slice()) || name_in_lower.starts_with(b".env.") || ends(ENDINGS) {
         return true;
     }
-    if PRECIOUS.iter().any(|(ending, magic)| name.ends_with(ending) && starts_with(dir, name, magic) != Some(false)) {
-        return true;
+    if ends(MAYBE_DATABASE) {
+        return read_start(dir, name, SQLITE.len() as u64).is_none_or(|start| start == SQLITE);
     }
-    let may_be_key = name.ends_with(b".pem") || name.ends_with(b".key") || name.starts_with(b"id_");
-    may_be_key && read_start(dir, name, KEY_BYTES).is_none_or(|text| text.contains_str("PRIVATE KEY-----"))
+    if ends(MAYBE_KEY) || name_in_lower.starts_with(b"id_") {
+        return read_start(dir, name, KEY_BYTES).is_none_or(|text| is_key(&text));
+    }
+    false
+}
+
+fn is_key(text: &[u8]) -> bool {
+    text.contains_str("PRIVATE KEY") && text.contains_str("-----BEGIN") || text.starts_with(b"AGE-SECRET-KEY")
 }
 
 /// `None` when the file cannot be read: it might begin with anything.

@@ -141,7 +141,7 @@ pub(crate) fn pseudo_refs(
                 continue;
             }
         };
-        let Some(name) = name.to_str().filter(|name| name.ends_with("_HEAD")) else { continue };
+        let Some(name) = name.to_str().filter(|name| is_pseudo_ref(name)) else { continue };
         match read_limited(&git_dir.join(name), PSEUDO_REF_BYTES) {
             Ok(text) => found.extend(
                 text.lines()
@@ -152,6 +152,12 @@ pub(crate) fn pseudo_refs(
         }
     }
     found
+}
+
+/// `ORIG_HEAD`, `MERGE_AUTOSTASH`, `NOTES_MERGE_PARTIAL`: capitals and at least one underscore. `HEAD`
+/// itself is none; messages such as `MERGE_MSG` hold no object name and so name nothing.
+fn is_pseudo_ref(name: &str) -> bool {
+    name.contains('_') && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
 /// One reflog: the ref it belongs to and every object it names, oldest first, each once.

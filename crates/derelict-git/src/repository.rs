@@ -105,6 +105,13 @@ impl Objects {
         self.handle.exists(id)
     }
 
+    /// What kind of object it is, without reading all of it; `None` when it is not here.
+    pub(crate) fn kind(&self, id: &gix_hash::oid) -> Result<Option<gix_object::Kind>, String> {
+        use gix_odb::Header as _;
+        let header = self.handle.try_header(id).map_err(|error| format!("cannot read object {id}: {error}"))?;
+        Ok(header.map(|header| header.kind()))
+    }
+
     /// The object, or `None` when it is not here. An error is a store that cannot be read.
     pub(crate) fn find<'b>(
         &self,

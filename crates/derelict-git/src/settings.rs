@@ -20,6 +20,12 @@ pub(crate) struct Settings {
     pub(crate) worktree: Option<PathBuf>,
     pub(crate) worktree_config: bool,
     pub(crate) remotes: Vec<Remote>,
+    /// Whether objects may be missing on purpose, to be fetched when needed.
+    pub(crate) partial: bool,
+    /// Whether line endings may have been converted.
+    pub(crate) converts_line_endings: bool,
+    /// Whether git-lfs keeps its objects somewhere else than in `lfs/objects`.
+    pub(crate) lfs_storage: bool,
 }
 
 /// A configured remote.
@@ -50,16 +56,22 @@ impl Settings {
             worktree: None,
             worktree_config: false,
             remotes: Vec::new(),
+            partial: false,
+            converts_line_endings: false,
+            lfs_storage: false,
         };
         settings.read_extensions(&file)?;
         for section in sections(&file, "core") {
             if let Some(bare) = section.value_implicit("bare") {
                 settings.bare = is_true(bare.as_ref());
             }
+            settings.converts_line_endings |=
+                section.contains_value_name("autocrlf") || section.contains_value_name("eol");
             if let Some(worktree) = section.value("worktree") {
                 settings.worktree = Some(worktree.to_path_lossy().into_owned());
             }
         }
+        settings.lfs_storage = sections(&file, "lfs").iter().any(|section| section.contains_value_name("storage"));
         settings.read_remotes(&file);
         Ok(settings)
     }
@@ -85,7 +97,12 @@ impl Settings {
                 let implicit = section.value_implicit(&name).flatten();
                 let value = implicit.clone().unwrap_or_default();
                 match name.to_ascii_lowercase().as_str() {
-                    "noop" | "noop-v1" | "preciousobjects" | "partialclone" | "relativeworktrees" => {}
+                    "noop" | "noop-v1" | "relativeworktrees" => {}
+                    "partialclone" => self.partial = true,
+                    "preciousobjects" if !is_true(implicit.as_ref()) => {}
+                    "preciousobjects" => {
+                        return Err("extensions.preciousObjects says that others need its objects".into());
+                    }
                     "worktreeconfig" => self.worktree_config = is_true(implicit.as_ref()),
                     "objectformat" if value == "sha1" => self.hash = gix_hash::Kind::Sha1,
                     "objectformat" if value == "sha256" => self.hash = gix_hash::Kind::Sha256,
@@ -110,9 +127,32 @@ impl Settings {
             let remote = &mut remotes[position].1;
             // A fetch uses the first address.
             remote.url = remote.url.take().or_else(|| section.values("url").into_iter().next());
+            self.partial |= section.contains_value_name("promisor");
             remote.fetch.extend(section.values("fetch").iter().filter_map(RefSpec::parse));
         }
+        let rewrites = rewrites(file);
+        for (_, remote) in &mut remotes {
+            remote.url = remote.url.take().map(|url| rewritten(url, &rewrites));
+        }
         self.remotes = remotes.into_iter().map(|(_, remote)| remote).collect();
+    }
+}
+
+/// `url.<base>.insteadOf`: what an address begins with, and what stands for it.
+fn rewrites(file: &gix_config::File) -> Vec<(BString, BString)> {
+    let bases = sections(file, "url").into_iter().filter_map(|section| {
+        let base = section.header().subsection_name()?.to_owned();
+        Some(section.values("insteadOf").into_iter().map(move |prefix| (prefix, base.clone())).collect::<Vec<_>>())
+    });
+    bases.flatten().collect()
+}
+
+/// The longest beginning that matches is replaced, as git does.
+fn rewritten(url: BString, rewrites: &[(BString, BString)]) -> BString {
+    let matching = rewrites.iter().filter(|(prefix, _)| url.starts_with(prefix));
+    match matching.max_by_key(|(prefix, _)| prefix.len()) {
+        Some((prefix, base)) => [base.as_slice(), &url[prefix.len()..]].concat().into(),
+        None => url,
     }
 }
 
@@ -227,6 +267,13 @@ mod tests {
         assert!(parse("[extensions]\nshiny = true\n").is_err());
         assert!(parse("[core]\nrepositoryformatversion = 2\n").is_err());
         assert!(parse("[core\n").is_err());
+    }
+
+    #[test]
+    fn an_address_is_rewritten_by_the_longest_beginning() {
+        let text = "[remote \"o\"]\n\turl = https://f/x\n[url \"/local/\"]\n\tinsteadOf = https://f/\n[url \"y:\"]\n\tinsteadOf = https:\n";
+        let settings = parse(text).expect("because it is well-formed");
+        assert_eq!(settings.remotes[0].url.as_deref().map(|url| &url[..]), Some(&b"/local/x"[..]));
     }
 
     #[test]

@@ -6,11 +6,14 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bstr::ByteSlice;
 use gix_hash::ObjectId;
 
+use crate::commits::{Peeled, Stores};
 use crate::refs::{Refs, read_limited};
 use crate::repository::{Objects, open_store};
 use crate::settings::{CONFIG_BYTES, Settings};
+use crate::trees::list;
 
 /// A repository elsewhere that needs files of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub(crate) struct Keeper {
     pub(crate) tips: HashSet<ObjectId>,
     store: Arc<gix_odb::Store>,
     hash: gix_hash::Kind,
+    /// Trees found whole, and tips with the answer for each.
+    checked: Mutex<(HashSet<ObjectId>, HashMap<ObjectId, bool>)>,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -65,7 +70,7 @@ impl Surroundings {
         if let Some(known) = read.get(path) {
             return known.clone();
         }
-        let keeper = Keeper::open(path).map(Arc::new);
+        let keeper = Keeper::open(path, |lender| self.lasts(lender)).map(Arc::new);
         read.insert(path.to_owned(), keeper.clone());
         keeper
     }
@@ -75,6 +80,13 @@ impl Surroundings {
     pub(crate) fn goes(&self, path: &Path, top: &Path) -> bool {
         let stays = self.keepers.iter().any(|keeper| path.starts_with(keeper));
         path.starts_with(top) || (path.starts_with(&self.swept_root) && !stays)
+    }
+
+    /// Whether a directory that a keeper borrows from stays as long as the keeper does.
+    fn lasts(&self, lender: &Path) -> bool {
+        std::fs::canonicalize(lender).is_ok_and(|lender| {
+            !lender.starts_with(&self.swept_root) || self.keepers.iter().any(|keeper| lender.starts_with(keeper))
+        })
     }
 
     /// Repositories outside `top` that need something inside it.
@@ -91,21 +103,113 @@ impl Surroundings {
 }
 
 impl Keeper {
-    /// Opens a bare repository or a work tree's. One in a format that is not understood, or whose
-    /// refs cannot all be read, is no proof of anything.
-    fn open(path: &Path) -> Option<Self> {
+    /// Opens a bare repository or a work tree's. One in a format that is not understood, one that lacks
+    /// objects on purpose, or one whose objects are really somewhere else is no proof of anything.
+    fn open(path: &Path, lasts: impl Fn(&Path) -> bool) -> Option<Self> {
         let git_dir = [path.to_owned(), path.join(".git")].into_iter().find(|dir| dir.join("objects").is_dir())?;
         let config = read_limited(&git_dir.join("config"), CONFIG_BYTES).ok()?;
         let settings = Settings::parse(&config, Path::new("config")).ok()?;
+        let shallow = std::fs::metadata(git_dir.join("shallow")).is_ok_and(|metadata| metadata.len() > 0);
+        if settings.partial || shallow || !is_own_store(&git_dir.join("objects"), &lasts) {
+            return None;
+        }
         let store = open_store(&git_dir.join("objects"), settings.hash).ok()?;
         let refs = Refs::read(&git_dir, settings.hash);
         let objects = Objects::of(&store, settings.hash);
         let tips = refs.direct.iter().map(|(_, id)| *id).filter(|id| objects.has(id)).collect();
-        Some(Self { tips, store, hash: settings.hash })
+        Some(Self { tips, store, hash: settings.hash, checked: Mutex::default() })
+    }
+
+    /// Whether a tip is really here: its commits, as far back as is looked, and every file of them.
+    /// Trees that were found whole before are not looked at again.
+    pub(crate) fn holds(&self, tip: &ObjectId) -> bool {
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let (trees, tips) = &mut *checked;
+        if let Some(known) = tips.get(tip) {
+            return *known;
+        }
+        let stores = Stores::new(vec![self.objects()], HashSet::new());
+        let whole = is_whole(&stores, *tip, trees).unwrap_or(false);
+        tips.insert(*tip, whole);
+        whole
     }
 
     /// A handle to its objects for the calling thread.
     pub(crate) fn objects(&self) -> Objects {
         Objects::of(&self.store, self.hash)
     }
+}
+
+/// Commits that are looked at behind a tip; what lies further back is taken on trust.
+const LOOK_BACK: usize = 200;
+
+/// `objects/info/alternates` names a directory per line.
+const ALTERNATES_BYTES: u64 = 1024 * 1024;
+
+/// Whether an object store's files are its own: no symlink leads out of it, and whatever it borrows
+/// from lasts.
+fn is_own_store(objects: &Path, lasts: &impl Fn(&Path) -> bool) -> bool {
+    let mut pending = vec![objects.to_owned()];
+    if std::fs::symlink_metadata(objects).map_or(true, |metadata| !metadata.is_dir()) {
+        return false;
+    }
+    while let Some(dir) = pending.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else { return false };
+        for entry in entries {
+            let Ok((kind, path)) = entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))) else { return false };
+            if kind.is_dir() {
+                pending.push(path);
+            } else if !kind.is_file() || path.extension().is_some_and(|extension| extension == "promisor") {
+                return false;
+            }
+        }
+    }
+    match read_limited(&objects.join("info/alternates"), ALTERNATES_BYTES) {
+        Ok(text) => text.lines().filter(|line| !line.is_empty() && !line.starts_with(b"#")).all(|line| {
+            let lender = objects.join(line.to_path_lossy());
+            lasts(&lender) && is_own_store(&lender, lasts)
+        }),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn is_whole(stores: &Stores, tip: ObjectId, trees: &mut HashSet<ObjectId>) -> Result<bool, String> {
+    let tip = match stores.peel(tip)? {
+        Peeled::Commit(commit) => commit,
+        Peeled::Other => return Ok(true),
+        Peeled::Missing => return Ok(false),
+    };
+    let (mut pending, mut seen) = (vec![tip], HashSet::new());
+    while let Some(id) = pending.pop() {
+        if seen.len() >= LOOK_BACK || !seen.insert(id) {
+            continue;
+        }
+        let Some(commit) = stores.commit(&id)? else { return Ok(false) };
+        if !is_whole_tree(stores, commit.tree, trees)? {
+            return Ok(false);
+        }
+        pending.extend(commit.parents);
+    }
+    Ok(true)
+}
+
+fn is_whole_tree(stores: &Stores, tree: ObjectId, whole: &mut HashSet<ObjectId>) -> Result<bool, String> {
+    let (mut pending, mut seen) = (vec![tree], Vec::new());
+    while let Some(tree) = pending.pop() {
+        if whole.contains(&tree) {
+            continue;
+        }
+        for (mode, id) in list(stores, &tree)?.into_values() {
+            match mode {
+                0o040_000 => pending.push(id),
+                // A submodule's commit is in another repository.
+                0o160_000 => {}
+                _ if stores.kind(&id)? == Some(gix_object::Kind::Blob) => {}
+                _ => return Ok(false),
+            }
+        }
+        seen.push(tree);
+    }
+    whole.extend(seen);
+    Ok(true)
 }

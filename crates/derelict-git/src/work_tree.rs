@@ -5,14 +5,15 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use bstr::ByteSlice;
 use sha2::Digest as _;
 
-use crate::content::is_object;
+use crate::content::{is_object, is_object_but_for_line_endings};
 use crate::examine::{Examiner, join};
 use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
 use crate::index::{ByStat, Found, Index};
 use crate::proof::Channel;
-use crate::rebuildable::{is_precious, is_rebuildable};
+use crate::rebuildable::{is_precious, is_rebuildable, is_rebuildable_file};
 use crate::refs::read_limited;
 use crate::report::{Place, Report, shown};
 use crate::repository::Repository;
@@ -52,9 +53,24 @@ pub(crate) fn walk_work_tree(
     let git = &join(prefix, b".git");
     let all = index.as_ref().map(|index| 0..index.entries());
     let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), rules: 0 };
-    let mut visit = WorkTree { examiner, place, git, base, index, rules, heaps: Vec::new(), looked: [0; 2] };
+    let converts = repo.is_some_and(|repo| converts_line_endings(dir, repo));
+    let mut visit = WorkTree { examiner, place, git, base, index, rules, heaps: Vec::new(), converts, looked: [0; 2] };
     walk(dir, prefix, top, &mut visit);
     visit.finish();
+}
+
+/// Attributes that have git convert line endings, wherever they are assigned.
+const LINE_ENDING_ATTRIBUTES: [&str; 3] = ["text", "eol", "crlf"];
+
+fn converts_line_endings(dir: BorrowedFd<'_>, repo: &Repository) -> bool {
+    let mut attributes = Vec::new();
+    let own = open_file_at(dir, b".gitattributes").map_err(io::Error::from);
+    // Missing or unreadable, they convert nothing, and a file that differs is told as changed.
+    let read = own.and_then(|file| io::Read::read_to_end(&mut io::Read::take(file, IGNORE_BYTES), &mut attributes));
+    let own = read.is_ok().then_some(attributes);
+    let info = read_limited(&repo.common_dir.join("info/attributes"), IGNORE_BYTES).ok();
+    let mentions = |text: &Vec<u8>| LINE_ENDING_ATTRIBUTES.iter().any(|word| text.contains_str(word));
+    repo.settings.converts_line_endings || own.iter().chain(&info).any(mentions)
 }
 
 struct WorkTree<'w, 'a> {
@@ -66,6 +82,8 @@ struct WorkTree<'w, 'a> {
     index: Option<Index>,
     rules: Rules,
     heaps: Vec<Heap>,
+    /// Whether line endings may have been converted when files were checked out.
+    converts: bool,
     /// Untracked and ignored entries that were looked at.
     looked: [u64; 2],
 }
@@ -130,7 +148,9 @@ impl WorkTree<'_, '_> {
         let same = match same {
             ByStat::Same => Ok(true),
             ByStat::OtherKind => Ok(false),
-            ByStat::Read => is_object(at.dir, at.name, &at.stat, &id),
+            ByStat::Read => is_object(at.dir, at.name, &at.stat, &id).and_then(|same| {
+                Ok(same || (self.converts && is_object_but_for_line_endings(at.dir, at.name, &at.stat, &id)?))
+            }),
         };
         let path = at.path[self.base..].to_vec();
         match same {
@@ -151,6 +171,9 @@ impl WorkTree<'_, '_> {
         }
         let path = at.path[self.base..].to_vec();
         let ignored = self.rules.ignores(&path, IsDir::No);
+        if ignored && is_rebuildable_file(at.name) {
+            return;
+        }
         self.looked[usize::from(ignored)] += 1;
         let (channel, word) = if ignored { (Channel::Ignored, "ignored") } else { (Channel::Untracked, "new") };
         self.report().loss(channel, || format!("{word}: {}", shown(&path)), &[&path, &content_of(&at.stat)]);
@@ -179,7 +202,7 @@ impl WorkTree<'_, '_> {
     /// A directory of which nothing is tracked.
     fn untracked_directory(&mut self, at: &Entry<'_>, heap: Option<usize>) -> Mode {
         let path = &at.path[self.base..];
-        if !self.rules.ignores(path, IsDir::Yes) {
+        if !self.rules.ignores(path, IsDir::Yes) && !ignores_itself(at) {
             return Mode::Untracked(Some(heap.unwrap_or_else(|| self.heap(Channel::Untracked, at.path))));
         }
         if is_rebuildable(at.dir, at.name) {
@@ -258,9 +281,9 @@ impl Visit for WorkTree<'_, '_> {
                 self.put(*heap, at);
             }
             Mode::Rebuildable => {
-                if is_precious(at.dir, at.name) {
+                if is_precious(at.dir, at.name) || is_stray(at) {
                     let path = at.path[self.base..].to_vec();
-                    let what = || format!("a secret or a database: {}", shown(&path));
+                    let what = || format!("not what a build makes: {}", shown(&path));
                     self.report().loss(Channel::Ignored, what, &[&path, &content_of(&at.stat)]);
                 }
             }
@@ -313,6 +336,20 @@ impl Visit for WorkTree<'_, '_> {
         self.examiner.meter.unreadable(path, &error);
         self.report().unknown(Channel::Untracked, &format!("cannot read {}: {error}", shown(path)));
     }
+}
+
+/// Python writes compiled files into `__pycache__`, and nothing else.
+fn is_stray(at: &Entry<'_>) -> bool {
+    let parent = at.path.rsplitn_str(3, "/").nth(1);
+    parent == Some(b"__pycache__") && !is_rebuildable_file(at.name)
+}
+
+/// A cache that brings its own `.gitignore` with `*` in it is as good as ignored.
+fn ignores_itself(at: &Entry<'_>) -> bool {
+    let Ok(file) = open_file_at(at.dir, &join(at.name, b".gitignore")) else { return false };
+    let mut text = Vec::new();
+    let read = io::Read::read_to_end(&mut io::Read::take(file, IGNORE_BYTES), &mut text);
+    read.is_ok() && text.lines().any(|line| line.trim() == b"*")
 }
 
 /// Whether a directory has an entry of this name. What cannot be asked may be there.

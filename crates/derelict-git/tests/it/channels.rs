@@ -122,11 +122,71 @@ fn commits_amended_away_are_told_as_the_lesser_loss_of_the_reflog() {
 }
 
 #[test]
-fn a_dropped_stash_is_gone_and_an_older_stash_is_not() {
+fn a_dropped_stash_is_told_as_the_lesser_loss_and_an_older_stash_as_a_stash() {
     let older = "echo 1 >a; git stash -q; echo 2 >a; git stash -q; git stash drop -q stash@{0}";
     let findings = World::new().findings(older);
-    assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(findings[0].contains("on the stash"), "{findings:?}");
+    assert!(findings[0].starts_with("commits: ") && findings[0].ends_with("on the stash"), "{findings:?}");
+    assert!(findings[1..].iter().all(|finding| finding.starts_with("reflog: ")), "{findings:?}");
+    let dropped = World::new().findings("echo 1 >a; git stash -q; git stash drop -q");
+    assert!(dropped[0].starts_with("reflog: ") && dropped[0].contains("on no ref any more"), "{dropped:?}");
+}
+
+#[test]
+fn a_cache_that_does_not_really_hold_what_its_refs_name_saves_nothing() {
+    let save = "object() { git rev-parse $1 | sed 's#^..#../.bare/objects/&/#'; }; echo 1 >n; commit n; git push -q ../.bare HEAD:refs/heads/n";
+    assert_eq!(World::new().findings(save), NOTHING);
+    for spoil in [
+        "rm -f $(object HEAD^{tree})",
+        "rm -f $(object HEAD:n)",
+        "f=$(object HEAD:n); rm -f $f; echo garbage >$f",
+        "f=$(object HEAD); rm -f $f; echo garbage >$f",
+        "git repack -qad; rm -rf ../.bare/objects/pack; ln -s \"$PWD/.git/objects/pack\" ../.bare/objects/pack",
+        "echo \"$PWD/.git/objects\" >../.bare/objects/info/alternates",
+        "git -C ../.bare rev-parse n >../.bare/shallow",
+        "git -C ../.bare config extensions.partialClone origin",
+    ] {
+        let findings = World::new().findings(&format!("{save}; {spoil}"));
+        assert!(findings.iter().any(|finding| finding.contains("on branch b-c")), "{spoil}: {findings:?}");
+    }
+}
+
+#[test]
+fn a_remote_that_an_address_rewrite_leads_to_itself_saves_nothing() {
+    let script = "git remote set-url origin https://forge.example/w.git; git config url.\"$PWD\".insteadOf https://forge.example/w.git;
+        echo 1 >n; commit n; git update-ref refs/remotes/origin/n HEAD; rm -rf .git/logs/refs/remotes";
+    assert!(World::new().findings(script)[0].contains("on branch b-c"));
+}
+
+#[test]
+fn a_clean_checkout_with_converted_line_endings_is_clean_and_an_edited_one_is_not() {
+    let clean = "printf 'x\\r\\ny\\r\\n' >r.bat; echo '*.bat text eol=crlf' >.gitattributes; commit bat; git push -q origin HEAD:refs/heads/bat; git fetch -q; touch r.bat";
+    assert_eq!(World::new().findings(clean), NOTHING);
+    let edited = format!("{clean}; printf 'x\\r\\nz\\r\\n' >r.bat");
+    assert_eq!(World::new().findings(&edited), ["tracked: changed: r.bat"]);
+}
+
+#[test]
+fn caches_that_ignore_themselves_are_as_good_as_ignored() {
+    let cache = "mkdir .pytest_cache; printf 'Signature: 8a477f597d28d172789f06886806bc55\\n' >.pytest_cache/CACHEDIR.TAG; echo '*' >.pytest_cache/.gitignore; echo 1 >.pytest_cache/x";
+    assert_eq!(World::new().findings(cache), NOTHING);
+    let other = "mkdir mine; echo '*' >mine/.gitignore; echo 1 >mine/x";
+    assert_eq!(World::new().findings(other), ["ignored: ignored: mine/ (2 files)"]);
+}
+
+#[test]
+fn what_git_keeps_for_itself_elsewhere_is_seen() {
+    for (script, expected) in [
+        ("mkdir -p .git/annex/objects/a; echo big >.git/annex/objects/a/k", "?lfs: 1 files of git-annex"),
+        ("git config lfs.storage mylfs", "?lfs: lfs.storage"),
+        ("git config extensions.preciousObjects true", "?repository: extensions.preciousObjects"),
+        ("git init -q .git/cl", "?nested: .git/cl is a repository inside a git directory"),
+        ("git worktree add -q node_modules/w -b w; git worktree lock node_modules/w", "lock: .git/worktrees/w/locked"),
+        ("echo 1 >a; git stash create >.git/MERGE_AUTOSTASH; git checkout -q a", "MERGE_AUTOSTASH"),
+        ("touch .git/gc.pid", "lock: .git/gc.pid"),
+    ] {
+        let findings = World::new().findings(script);
+        assert!(findings.iter().any(|finding| finding.contains(expected)), "{script}: {findings:?}");
+    }
 }
 
 #[test]
@@ -207,7 +267,7 @@ fn an_ignored_file_is_a_loss_and_build_output_with_its_witness_is_none() {
         ("mkdir -p d/node_modules; echo 1 >d/node_modules/x", "ignored: ignored: d/node_modules/ (1 file)"),
         (
             "mkdir -p node_modules/p; echo 1 >node_modules/p/.env",
-            "ignored: a secret or a database: node_modules/p/.env",
+            "ignored: not what a build makes: node_modules/p/.env",
         ),
         (
             "mkdir -p node_modules/p/.jj; echo 1 >node_modules/p/.jj/x",
