@@ -62,7 +62,7 @@ struct Step {
 impl<'p, 's> Search<'p, 's> {
     /// A search that has not looked anywhere.
     pub(crate) fn new(placer: &'p Placer<'s>, repos: Inode) -> Self {
-        let report = BorrowerSearch { directories: 0, unreadable: 0, found: 0, extent: Extent::Complete };
+        let report = BorrowerSearch { directories: 0, unreadable: 0, found: 0, extent: Extent::ToDepth };
         Self { placer, repos, visited: HashSet::new(), found: Vec::new(), known: HashSet::new(), report }
     }
 
@@ -298,7 +298,7 @@ mod tests {
             let mut search = Search::new(&placer, self.scan.root_seen.inode());
             search.look(starts);
             let (found, report) = search.finish();
-            assert_eq!((report.unreadable, report.extent), (0, Extent::Complete));
+            assert_eq!((report.unreadable, report.extent), (0, Extent::ToDepth));
             let strip = |path: PathBuf| path.strip_prefix(&self.root).unwrap().to_path_buf();
             found.into_iter().map(|one| (strip(one.repository), strip(one.borrows_from))).collect()
         }

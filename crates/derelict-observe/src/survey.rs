@@ -89,7 +89,7 @@ pub struct BorrowerSearch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Down to its depth, everywhere.
-    Complete,
+    ToDepth,
     /// It stopped at its bound.
     Bounded,
 }
@@ -113,7 +113,9 @@ impl Disclosures {
         }
         let BorrowerSearch { directories, unreadable, extent, found: _ } = self.borrowers;
         match extent {
-            Extent::Complete => {}
+            Extent::ToDepth => lines.push(format!(
+                "repositories that borrow objects were looked for {MAX_DEPTH} levels deep around the cache, the home directory and the live workspaces, and nowhere else"
+            )),
             Extent::Bounded => lines.push(format!(
                 "the search for repositories that borrow objects stopped at its bound of {directories} directories"
             )),
@@ -133,10 +135,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_whole_needs_no_words() {
-        let borrowers = BorrowerSearch { directories: 3, unreadable: 0, found: 0, extent: Extent::Complete };
+    fn what_was_not_seen_is_said_and_the_search_for_borrowers_has_its_bounds() {
+        let borrowers = BorrowerSearch { directories: 3, unreadable: 0, found: 0, extent: Extent::ToDepth };
         let whole = Disclosures { processes: Some(ProcessView::Whole), borrowers, records: None };
-        assert_eq!(whole.lines(), Vec::<String>::new());
+        let [bounds] = whole.lines().try_into().expect("because only the search has bounds");
+        assert!(bounds.contains("3 levels deep"), "{bounds}");
         let blind = Disclosures {
             processes: None,
             borrowers: BorrowerSearch { unreadable: 2, extent: Extent::Bounded, ..borrowers },
@@ -144,8 +147,8 @@ mod tests {
         };
         assert_eq!(blind.lines().len(), 4);
         let hidden = Disclosures { processes: Some(ProcessView::Hidden), ..whole.clone() };
-        assert_eq!(hidden.lines(), ["processes of other users are hidden and could not be inspected"]);
+        assert_eq!(hidden.lines()[..1], ["processes of other users are hidden and could not be inspected"]);
         let one = Disclosures { processes: Some(ProcessView::Partly { unseen: 1 }), ..whole };
-        assert_eq!(one.lines(), ["1 process of another user could not be inspected for use of the directories"]);
+        assert_eq!(one.lines()[..1], ["1 process of another user could not be inspected for use of the directories"]);
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_mount_point_is_read_with_its_escapes() {
         let line = br"36 35 98:0 /mnt1 /a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
-        assert_eq!(mount_point(line).as_deref(), Some(OsStr::from_bytes(br"/a b\c")));
+        assert_eq!(mount_point(line).as_deref(), Some(OsStr::new(r"/a b\c")));
         assert_eq!(mount_point(b"36 35"), None);
     }
 }
