@@ -77,6 +77,8 @@ pub fn breakers(
     tripped
 }
 
-fn lost_most(before: u64, now: u64) -> bool {
+/// Whether a count fell to less than half, from more than a few.
+#[must_use]
+pub fn lost_most(before: u64, now: u64) -> bool {
     before >= FEW && now < before.div_ceil(2)
 }

@@ -270,7 +270,7 @@ impl Visit for WorkTree<'_, '_> {
 
     fn leaf(&mut self, at: &Entry<'_>, frame: &mut Frame) {
         // Our own marker is a use while it holds, and nothing afterwards.
-        if at.path == self.git || (at.path == KEEP_MARKER && matches!(self.place, Place::Top)) {
+        if at.path == self.git || (at.path == KEEP_MARKER && matches!(self.place, Place::Top) && is_only_a_marker(at)) {
             return;
         }
         match &frame.mode {
@@ -336,6 +336,15 @@ impl Visit for WorkTree<'_, '_> {
         self.examiner.meter.unreadable(path, &error);
         self.report().unknown(Channel::Untracked, &format!("cannot read {}: {error}", shown(path)));
     }
+}
+
+/// A marker that says more than a reason and a date holds somebody's notes.
+fn is_only_a_marker(at: &Entry<'_>) -> bool {
+    let Ok(file) = open_file_at(at.dir, at.name) else { return false };
+    let mut text = Vec::new();
+    let read = io::Read::read_to_end(&mut io::Read::take(file, IGNORE_BYTES), &mut text);
+    let known = |line: &[u8]| line.trim().is_empty() || line.starts_with(b"reason:") || line.starts_with(b"until:");
+    read.is_ok() && text.lines().all(known)
 }
 
 /// Python writes compiled files into `__pycache__`, and nothing else.

@@ -324,6 +324,18 @@ fn ties(scan: &Scan, placer: &Placer<'_>, records: &[Record], records_file: &str
 
 /// Records of clones that are gone, by their keys. Gone means: its repository's directory is there and
 /// it is not; and no live owner goes by its name or says it lives there.
+/// Whether a repository's directory is the one that clones were made in, with nothing of theirs in the
+/// trash. One that is not mounted at present looks empty; and in the trash may lie, whole, the very
+/// clone that seems to be gone.
+fn is_whole_repository(directory: &std::path::Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    let names: std::io::Result<Vec<_>> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
+    names.is_ok_and(|names| {
+        let trash = names.iter().any(|name| name.as_encoded_bytes().starts_with(crate::TRASH_PREFIX.as_bytes()));
+        !trash && names.iter().any(|name| name == ".bare")
+    })
+}
+
 fn stale(
     records: &[Record],
     scan: &Scan,
@@ -344,7 +356,7 @@ fn stale(
             Some(Scope::Everything | Scope::Owner(_)) | None => false,
         };
         let named = record.ids.iter().map(String::as_str).chain(name.to_str()).any(|id| owners.contains(id));
-        in_repository && !named && !gone.contains(&resolved.join(name))
+        in_repository && !named && !gone.contains(&resolved.join(name)) && is_whole_repository(&resolved)
     };
     records.iter().filter(|record| is_stale(record)).map(|record| record.key.clone()).collect()
 }

@@ -12,7 +12,7 @@ use derelict_core::evidence::{Blind, Candidate, Evidence, Holder, Layout, Observ
 use derelict_core::ids::{Timestamp, escaped};
 use derelict_core::ports::SourceLost;
 use derelict_core::size::{Completeness, Size};
-use derelict_core::survey::Sighting;
+use derelict_core::survey::{Sighting, lost_most};
 use derelict_git::Surroundings;
 
 use crate::borrowers::{Search, Start};
@@ -27,7 +27,7 @@ use crate::probes::{marker, unsaved};
 use crate::scan::{self, Found, Scan};
 use crate::seen::{self, Inode, Seen};
 use crate::sources::devpod::{self, Owner};
-use crate::sources::{DEVLAUNCH, devlaunch, id};
+use crate::sources::{DEVLAUNCH, DEVPOD, devlaunch, id};
 use crate::survey::{BorrowerSearch, Depth, Disclosures, Progress, Survey};
 
 /// Threads that examine directories at the same time. More of them wait for the same disk.
@@ -120,6 +120,11 @@ impl DevlaunchObserver {
     pub fn refresh(&mut self) -> Result<(), SourceLost> {
         let listing = devpod::list(&self.environment)?;
         let known = self.known.as_ref().ok_or_else(not_surveyed)?;
+        let (before, now) = (known.listing.len() as u64, listing.len() as u64);
+        if lost_most(before, now) || (now == 0 && before > 0) {
+            let why = format!("it lists {now} workspaces, where it listed {before} a moment ago");
+            return Err(SourceLost { source_id: id(DEVPOD), why });
+        }
         let placer = self.placer(&known.scan)?;
         let claims = self.claims(&known.scan, &placer, &listing)?;
         let mut search = Search::new(&placer, known.scan.root_seen.inode());

@@ -18,7 +18,7 @@ use derelict_core::ids::{IntentId, Timestamp, escaped};
 use derelict_core::outcome::{Discarded, Outcome, Release};
 use derelict_core::ports::{self, JournalLost};
 use derelict_core::record::Intent;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use serde_json::Value;
 
 use crate::fence::JournalId;
@@ -132,10 +132,10 @@ impl Journal {
         let doing = |deed| move |source| JournalError::Io { deed, path: state_dir.join(JOURNAL_FILE), source };
         let made = std::fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(state_dir);
         made.map_err(|source| JournalError::Io { deed: "create", path: state_dir.to_owned(), source })?;
-        let no_link = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).expect("because open flags fit in an int");
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(no_link);
-        let file = file.open(&path).map_err(doing("open"))?;
+        let file = options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(flags);
+        let file = file.open(&path).and_then(regular).map_err(doing("open"))?;
         lock(&file, Instant::now(), wait).map_err(|why| match why {
             NotTaken::Busy => JournalError::Busy { path: path.clone() },
             NotTaken::Failed(errno) => doing("lock")(errno.into()),
@@ -257,11 +257,17 @@ impl ports::Journal for Journal {
 /// [`JournalError`] names the file, and the line where there is one.
 pub fn unfinished(state_dir: &Path) -> Result<Vec<OpenIntent>, JournalError> {
     let path = state_dir.join(JOURNAL_FILE);
-    match File::open(&path) {
+    let opened = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path);
+    match opened.and_then(regular) {
         Ok(file) => Ok(read(&file, &path)?.open.into_values().collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(source) => Err(JournalError::Io { deed: "open", path, source }),
     }
+}
+
+/// Anything but a regular file, a FIFO above all, could make the reader wait for ever.
+fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn read(file: &File, path: &Path) -> Result<Contents, JournalError> {

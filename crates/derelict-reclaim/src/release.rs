@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use serde_json::{Map, Value};
 
 use crate::beneath::{NotEntered, Obstacle, Root, find};
+use crate::fence::{TrashName, is_trash_name};
 use crate::flock::{NotTaken, take};
 use crate::journal::Journal;
 use crate::lock::{CLONE_LEVELS, LOCK_WAIT, REPOSITORIES, launch_runs, open_dir};
@@ -155,10 +156,25 @@ impl DevlaunchRecords {
         let absent = std::fs::symlink_metadata(parent.join(&place.name))
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         absent
+            && is_whole_repository(&parent, journal)
             && below_root.iter().count() == CLONE_LEVELS
             && !journal.unfinished().any(|open| open.candidate.below_root == below_root)
             && launch_runs(&self.cache, &place.name) == Ok(false)
     }
+}
+
+/// Whether a repository's directory is the one that clones were made in, with nothing of theirs in the
+/// trash: its bare cache is there. One that is not mounted at present looks empty, and in the trash of
+/// a journal that is not ours may lie the very clone that seems to be gone.
+fn is_whole_repository(directory: &Path, journal: &Journal) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    let names: io::Result<Vec<OsString>> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
+    names.is_ok_and(|names| {
+        // What our own journal has in hand is known by name.
+        let known = |name: &[u8]| TrashName::parse(name).is_some_and(|trash| trash.journal == *journal.id());
+        let unknown = |name: &OsString| is_trash_name(name.as_encoded_bytes()) && !known(name.as_encoded_bytes());
+        !names.iter().any(unknown) && names.iter().any(|name| name == ".bare")
+    })
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -19,6 +19,9 @@ pub(crate) enum SurgeryError {
     /// It has no such object, or several.
     #[error("there is not exactly one object `{0}` at the top")]
     NoObject(String),
+    /// A key that is to go stands there more than once, and only one of them may be the dead one.
+    #[error("the key `{0}` stands there more than once")]
+    Twice(String),
     /// The cut would have changed something else.
     #[error("the edited text does not read as the old one without the dropped entries")]
     Mismatch,
@@ -49,6 +52,11 @@ pub(crate) fn without(text: &str, section: &str, doomed: &BTreeSet<String>) -> R
 fn cut(text: &str, object: Range<usize>, doomed: &BTreeSet<String>) -> Result<String, SurgeryError> {
     let members = members(text, object.start)?;
     let goes = |member: &Member| doomed.contains(&member.key);
+    for key in doomed {
+        if members.iter().filter(|member| member.key == *key).count() > 1 {
+            return Err(SurgeryError::Twice(key.clone()));
+        }
+    }
     let mut kept = String::with_capacity(text.len());
     kept.push_str(&text[..object.start]);
     if members.iter().all(goes) {
@@ -169,8 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_doomed_key_goes_and_other_duplicates_stay() {
+    fn a_doomed_key_in_any_spelling_that_stands_there_twice_is_not_cut_and_other_duplicates_stay() {
         let text = r#"{"w":{"a":1,"b":2,"\u0061":3,"b":4}}"#;
+        let told = without(text, "w", &BTreeSet::from(["a".to_owned()])).unwrap_err().to_string();
+        assert_eq!(told, "the key `a` stands there more than once");
+        let text = r#"{"w":{"\u0061":1,"b":2,"b":4}}"#;
         assert_eq!(cut(text, &["a"]), r#"{"w":{"b":2,"b":4}}"#);
     }
 

@@ -54,6 +54,9 @@ impl Console {
     /// Asks a person, after all data has been shown. Half a line is no answer.
     pub(crate) fn ask(&mut self, question: &str) -> Reply {
         self.out.flush();
+        // What was typed before the question was there is no answer to it. Without a terminal there is
+        // nothing to forget.
+        let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
         self.talk.question(question);
         let mut answer = String::new();
         // What cannot be read, or is not text, is no yes.

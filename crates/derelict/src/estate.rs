@@ -83,6 +83,14 @@ impl Estate {
             Located::Nothing { place } => Ok(Found::Nothing(place)),
             Located::Cache(cache) => {
                 let state = host.state().map_err(Failure::usage)?;
+                if lies_below(&state, cache.repos()) {
+                    let why = "the journal must not lie in what may be removed; set XDG_STATE_HOME to another place";
+                    return Err(Failure::usage(anyhow::anyhow!(
+                        "{} lies inside {}: {why}",
+                        text::path(&state),
+                        text::path(cache.repos())
+                    )));
+                }
                 Ok(Found::Estate(Self { cache, host: host.clone(), state }))
             }
         }
@@ -223,6 +231,12 @@ fn skipped(skipped: derelict_observe::Skipped) -> Skipped {
         SkipKind::Unreadable => Weight::Blind,
     };
     Skipped { path: skipped.path, why: skipped.why, weight }
+}
+
+/// Whether a path, or as much of it as exists, leads to somewhere below a canonical directory.
+fn lies_below(path: &Path, directory: &Path) -> bool {
+    let existing = path.ancestors().find_map(|ancestor| std::fs::canonicalize(ancestor).ok());
+    existing.is_some_and(|existing| existing.starts_with(directory))
 }
 
 #[cfg(test)]

@@ -41,6 +41,10 @@ impl History {
     /// When the file, which is named, cannot be read or understood.
     pub(crate) fn last(&self) -> anyhow::Result<Option<LastSweep>> {
         let place = || format!("cannot tell from {} what the last sweep saw", text::path(&self.file));
+        // Anything else, a FIFO above all, could make the reader wait for ever.
+        if std::fs::metadata(&self.file).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(io::Error::other("it is not a regular file")).with_context(place);
+        }
         let bytes = match std::fs::read(&self.file) {
             Ok(bytes) => bytes,
             // A file in the place of the state directory holds no memory either; the journal will refuse it.

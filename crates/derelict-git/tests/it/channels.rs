@@ -285,7 +285,8 @@ fn names_that_begin_or_end_in_a_space_are_quoted() {
 
 #[test]
 fn our_own_marker_is_no_work_at_the_top_and_somebody_elses_file_below() {
-    assert_eq!(World::new().findings("touch .derelict-keep"), NOTHING);
+    assert_eq!(World::new().findings("printf 'reason: x\\nuntil: 2020-01-01\\n' >.derelict-keep"), NOTHING);
+    assert_eq!(World::new().findings("echo 'my notes' >.derelict-keep"), ["untracked: new: .derelict-keep"]);
     assert_eq!(World::new().findings("touch d/.derelict-keep"), ["untracked: new: d/.derelict-keep"]);
 }
 

@@ -134,13 +134,28 @@ impl Holders {
         let process = self.processes.len();
         self.processes.push(Process { pid, command: line(dir.as_fd(), "comm") });
         let sight = match self.task(dir.as_fd(), process, pid) {
-            Task::Whole => Sight::Whole,
+            Task::Whole => {
+                self.directories_of_threads(dir.as_fd(), process, &name_of(pid));
+                Sight::Whole
+            }
             Task::Barred => Sight::Barred,
             Task::NoFiles => self.threads(dir.as_fd(), process, pid),
         };
         match sight {
             Sight::Barred if is_kernel_thread(&line(dir.as_fd(), "stat")) => Sight::Whole,
             Sight::Barred | Sight::Whole => sight,
+        }
+    }
+
+    /// A thread may have a working directory of its own. One that ends meanwhile uses nothing any more.
+    fn directories_of_threads(&mut self, dir: BorrowedFd<'_>, process: usize, first: &OsStr) {
+        let Ok(tasks) = seen::open_directory(dir, OsStr::new("task")) else { return };
+        let Ok(threads) = names(tasks.as_fd()) else { return };
+        for thread in threads.iter().filter(|thread| *thread != first) {
+            let link = [thread, OsStr::new("/cwd")].into_iter().collect::<OsString>();
+            if let Ok(seen) = seen::followed(tasks.as_fd(), &link) {
+                self.note(process, By::WorkingDirectory, &seen);
+            }
         }
     }
 
@@ -225,6 +240,10 @@ enum Task {
     Barred,
     /// It has given its files up: a zombie, or a first thread that ended before the others.
     NoFiles,
+}
+
+fn name_of(pid: u32) -> OsString {
+    pid.to_string().into()
 }
 
 fn is_barred(error: &io::Error) -> bool {

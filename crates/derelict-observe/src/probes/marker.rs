@@ -35,14 +35,21 @@ fn unreadable(error: &io::Error) -> String {
 
 fn parse(content: &[u8], now: Timestamp) -> Option<String> {
     let content = String::from_utf8_lossy(content);
-    let mut reason = None;
+    let (mut reason, mut dates, mut over) = (None, 0, 0);
     for line in content.lines() {
         let Some((key, value)) = line.split_once(':') else { continue };
         match (key.trim(), value.trim()) {
             ("reason", text) if !text.is_empty() => reason = Some(text.to_owned()),
-            ("until", date) if is_over(date, now) => return None,
+            ("until", date) => {
+                dates += 1;
+                over += u32::from(is_over(date, now));
+            }
             (_, _) => {}
         }
+    }
+    // Of several dates the last one counts; one that cannot be read never passes.
+    if dates > 0 && dates == over {
+        return None;
     }
     Some(reason.unwrap_or_else(|| format!("{NAME} gives no reason")))
 }

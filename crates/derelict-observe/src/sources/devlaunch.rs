@@ -63,13 +63,20 @@ fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
     }
 }
 
+/// The fields that name a record's owner.
+const ID_FIELDS: [&str; 2] = ["workspace_id", "devpod_workspace_id"];
+
 fn record(key: &str, value: &Value) -> Result<Record, String> {
     let Value::Object(fields) = value else {
         return Err(format!("the record {key:?} is {}, not an object", kind(value)));
     };
+    if let Some(other) =
+        ID_FIELDS.iter().filter_map(|name| fields.get(*name)).find(|value| !value.is_string() && !value.is_null())
+    {
+        return Err(format!("the record {key:?} has an id that is {}, not a text", kind(other)));
+    }
     let local_path = text(fields, "local_path").map(PathBuf::from).filter(|path| path.is_absolute());
-    let mut ids: Vec<String> =
-        ["workspace_id", "devpod_workspace_id"].into_iter().filter_map(|name| text(fields, name)).collect();
+    let mut ids: Vec<String> = ID_FIELDS.into_iter().filter_map(|name| text(fields, name)).collect();
     ids.dedup();
     Ok(Record { key: key.to_owned(), local_path, ids })
 }

@@ -100,7 +100,13 @@ pub(crate) fn files(environment: &Environment) -> Result<Vec<Owner>, SourceLost>
         .devpod_home()
         .ok_or_else(|| lost("neither DEVPOD_HOME nor HOME says where its files are".into()))?;
     let mut owners = Vec::new();
+    leads_somewhere(&home)?;
     for context in children(&home.join("contexts"))? {
+        leads_somewhere(&context)?;
+        // What is no directory holds no workspaces.
+        if context.is_file() {
+            continue;
+        }
         for workspace in children(&context.join("workspaces"))? {
             // What is no directory holds no workspace file, and devpod does not look at it either.
             if workspace.is_file() {
@@ -112,12 +118,23 @@ pub(crate) fn files(environment: &Environment) -> Result<Vec<Owner>, SourceLost>
     Ok(owners)
 }
 
+/// A symlink that leads nowhere is not the same as nothing: what it led to is not mounted, perhaps.
+fn leads_somewhere(path: &Path) -> Result<(), SourceLost> {
+    match std::fs::metadata(path) {
+        Err(_) if std::fs::symlink_metadata(path).is_ok() => {
+            Err(lost(format!("{} is a symlink that leads nowhere", escaped(path))))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// The entries of a directory; none when it is absent, for then devpod has never written there.
 fn children(path: &Path) -> Result<Vec<PathBuf>, SourceLost> {
     let unreadable = |error: io::Error| lost(format!("cannot list {}: {error}", escaped(path)));
     let listing = match std::fs::read_dir(path) {
         Ok(listing) => listing,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            leads_somewhere(path)?;
             return Ok(Vec::new());
         }
         Err(error) => return Err(unreadable(error)),
@@ -139,7 +156,9 @@ fn file(directory: &Path) -> Vec<Owner> {
     let unknown = |why: String, reach| vec![Owner { id: name.clone(), place: Place::Unknown { why, reach } }];
     let bytes = match files::read(&path, FILE_BYTES) {
         Ok(bytes) => bytes,
-        Err(error) if files::is_absent(&error) => {
+        Err(error)
+            if files::is_absent(&error) && leads_somewhere(directory).is_ok() && leads_somewhere(&path).is_ok() =>
+        {
             return unknown(format!("{} is missing", escaped(&path)), Reach::Named);
         }
         Err(error) => return unknown(format!("cannot read {}: {error}", escaped(&path)), Reach::Anything),

@@ -178,7 +178,11 @@ fn records_of_vanished_clones_are_stale_unless_their_owner_lives() {
         ("relative", Path::new("o/r/z"), "z", "z"),
     ]);
     world.live(&[("alive-id", &world.root.join("home")), ("by-name", &world.root.join("home"))]);
+    assert_eq!(world.survey().stale_records, Vec::<String>::new(), "a repository without its cache is not mounted");
+    std::fs::create_dir(gone(".bare")).unwrap();
     assert_eq!(world.survey().stale_records, ["stale"]);
+    std::fs::create_dir(gone(".derelict-trash-x-1")).unwrap();
+    assert_eq!(world.survey().stale_records, Vec::<String>::new(), "it may lie whole in the trash");
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
         let world = Self::at(scratch.path());
-        mkdir(world.repository());
+        mkdir(world.repository().join(".bare"));
         Self { scratch: Some(scratch), ..world }
     }
 
@@ -115,9 +115,9 @@ impl World {
         outcome(self.sweep(vec![self.candidate(id)], |_| {}))
     }
 
-    /// What lies beside the clones, the repository's own lock file included.
+    /// What lies beside the bare cache: clones, trash, the repository's own lock file.
     pub(crate) fn names(&self) -> Vec<String> {
-        names(&self.repository())
+        names(&self.repository()).into_iter().filter(|name| name != ".bare").collect()
     }
 }
 
