@@ -82,3 +82,15 @@ fn an_unknown_breaker_cannot_be_acknowledged() {
         .expect_stderr("everything");
     before.assert_unchanged();
 }
+
+#[test]
+fn a_second_listing_that_lost_everybody_stops_the_sweep_before_its_first_removal() {
+    let mut cache = Cache::small();
+    cache.live("l");
+    cache.clean("c");
+    cache.on_listing("if [ \"$CALL\" -gt 1 ]; then echo '[]'; exit 0; fi");
+    let before = Snapshot::of(cache.repos());
+    let report = prune_json(&cache, &["-y"], 3);
+    assert_eq!((report.stop().as_str(), report.fate("c").as_str()), ("source_lost", "not_reached"));
+    before.assert_unchanged();
+}

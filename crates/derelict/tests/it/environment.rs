@@ -138,3 +138,25 @@ fn a_file_in_the_current_directory_configures_nothing() {
     derelict(&cache, &["prune"]).current_dir(cache.elsewhere()).finish().expect_code(1);
     before.assert_unchanged();
 }
+
+#[test]
+fn a_journal_inside_what_may_be_removed_is_refused() {
+    let mut cache = derelict_testkit::Cache::small();
+    let clone = cache.clean("c");
+    let state = clone.join("node_modules/state");
+    let before = derelict_testkit::Snapshot::of(cache.root());
+    let run = cache.run(env!("CARGO_BIN_EXE_derelict"), &["prune", "-y"]).env("XDG_STATE_HOME", &state).finish();
+    run.expect_code(2);
+    before.assert_unchanged();
+}
+
+#[test]
+fn owner_files_behind_a_symlink_that_leads_nowhere_are_not_nobody() {
+    let mut cache = derelict_testkit::Cache::small();
+    cache.clean("c");
+    derelict_testkit::scratch::mkdir(cache.root().join("devpod"));
+    derelict_testkit::scratch::symlink("/nowhere/at/all", cache.root().join("devpod/contexts"));
+    let run = cache.run(env!("CARGO_BIN_EXE_derelict"), &["prune", "-y"]).finish();
+    run.expect_code(3);
+    assert_eq!(cache.leaves(derelict_testkit::devlaunch::REPOSITORY), ["c"]);
+}

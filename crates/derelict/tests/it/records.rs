@@ -209,3 +209,21 @@ fn a_record_file_that_is_locked_keeps_the_record_for_a_later_run() {
     prune(&cache, &["-y"]).expect_code(0);
     assert_eq!(keys(&cache.metadata()), [""; 0]);
 }
+
+#[test]
+fn a_key_that_stands_there_twice_is_not_dropped_for_the_other_one_lives() {
+    let mut cache = Cache::small();
+    let (gone, kept) = (cache.clean("c1"), cache.dirty("c2"));
+    let record = |path: &std::path::Path, id: &str| {
+        format!("\"k\": {{ \"local_path\": {path:?}, \"workspace_id\": \"{id}\", \"devpod_workspace_id\": null }}")
+    };
+    let text = format!(
+        "{{ \"version\": 3, \"repositories\": {{}}, \"worktrees\": {{ {}, {} }} }}\n",
+        record(&kept, "c2"),
+        record(&gone, "c1")
+    );
+    derelict_testkit::scratch::write(cache.metadata(), &text);
+    crate::support::prune(&cache, &["-y"]).expect_code(1);
+    assert!(!gone.exists());
+    assert_eq!(derelict_testkit::scratch::read(cache.metadata()), text.as_bytes());
+}
