@@ -102,10 +102,11 @@ impl Disclosures {
         match self.processes {
             Some(ProcessView::Whole) => {}
             Some(ProcessView::Partly { unseen: 1 }) => {
-                lines.push("1 process of another user could not be inspected for use of the directories".to_owned());
+                lines.push("1 process could not be inspected for use of the directories".to_owned());
             }
-            Some(ProcessView::Partly { unseen }) => lines
-                .push(format!("{unseen} processes of other users could not be inspected for use of the directories")),
+            Some(ProcessView::Partly { unseen }) => {
+                lines.push(format!("{unseen} processes could not be inspected for use of the directories"))
+            }
             Some(ProcessView::Hidden) => {
                 lines.push("processes of other users are hidden and could not be inspected".to_owned());
             }
@@ -149,6 +150,6 @@ mod tests {
         let hidden = Disclosures { processes: Some(ProcessView::Hidden), ..whole.clone() };
         assert_eq!(hidden.lines()[..1], ["processes of other users are hidden and could not be inspected"]);
         let one = Disclosures { processes: Some(ProcessView::Partly { unseen: 1 }), ..whole };
-        assert_eq!(one.lines()[..1], ["1 process of another user could not be inspected for use of the directories"]);
+        assert_eq!(one.lines()[..1], ["1 process could not be inspected for use of the directories"]);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::git::tool;
+
 use crate::git;
 
 /// A fresh directory that is removed when dropped.
@@ -73,8 +75,15 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
 /// # Panics
 /// When that fails.
 pub fn write_script(path: impl AsRef<Path>, body: &str) {
-    write(&path, format!("#!/bin/sh\n{body}"));
-    set_mode(path.as_ref(), 0o755);
+    let path = path.as_ref();
+    let source = path.with_extension("source");
+    write(&source, format!("#!/bin/sh\n{body}"));
+    // A process of its own makes the copy that is run: what another thread of ours starts meanwhile
+    // inherits our descriptors for an instant, and a file that is open for writing cannot be run.
+    let copied = tool("cp").args([&source, path]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "cannot copy to {}", path.display());
+    remove(&source);
+    set_mode(path, 0o755);
 }
 
 /// Reads a whole file.

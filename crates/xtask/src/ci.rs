@@ -5,11 +5,12 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 /// The steps that cargo carries out itself, with what they are for.
-const STEPS: [(&str, &[&str]); 4] = [
+const STEPS: [(&str, &[&str]); 5] = [
     ("format", &["fmt", "--all", "--check"]),
     ("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     ("documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]),
-    ("tests", &["test", "--workspace", "--no-fail-fast"]),
+    ("documented examples", &["test", "--workspace", "--doc", "--quiet"]),
+    ("tests", &["test", "--workspace", "--all-targets", "--no-fail-fast"]),
 ];
 
 /// Runs all checks and tests; stops at the first step that fails.

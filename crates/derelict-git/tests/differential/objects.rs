@@ -32,10 +32,11 @@ pub(crate) struct Objects {
     flat: HashMap<Id, Rc<Flat>>,
 }
 
-/// `git` in a repository, which is not looked for.
+/// `git` in a repository, which is not looked for. Any directory does as its work tree: that of a
+/// submodule may be gone, and git then refuses even to list its refs.
 pub(crate) fn git(git_dir: &Path) -> Command {
     let mut command = tool("git");
-    command.env("GIT_NO_REPLACE_OBJECTS", "1").arg("--git-dir").arg(git_dir);
+    command.env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_WORK_TREE", "/").arg("--git-dir").arg(git_dir);
     command
 }
 

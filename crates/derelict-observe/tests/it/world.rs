@@ -49,8 +49,12 @@ impl World {
 
     /// What `devpod` does.
     pub(crate) fn devpod(&self, script: &str) {
-        self.file("bin/devpod", &format!("#!/bin/sh\n{script}\n"));
-        std::fs::set_permissions(self.root.join("bin/devpod"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        self.file("devpod.source", &format!("#!/bin/sh\n{script}\n"));
+        let (source, program) = (self.root.join("devpod.source"), self.root.join("bin/devpod"));
+        // A process of its own makes the copy that is run: what another thread of ours starts meanwhile
+        // inherits our descriptors for an instant, and a file that is open for writing cannot be run.
+        assert!(Command::new("cp").args([&source, &program]).status().unwrap().success());
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// What `devpod list --output json` prints.

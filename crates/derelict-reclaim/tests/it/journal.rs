@@ -131,7 +131,8 @@ fn a_second_process_waits_a_little_and_is_then_told_which_file_is_in_use() {
     assert!(matches!(&second, JournalError::Busy { path: busy } if *busy == path));
     assert_eq!(second.to_string(), format!("{} is in use by another derelict", path.display()));
     drop(first);
-    drop(Journal::open_waiting(&world.state(), Duration::ZERO).unwrap());
+    // A child that another test starts may hold a copy of the descriptor, and the lock, for an instant.
+    drop(Journal::open(&world.state()).unwrap());
 }
 
 #[test]
