@@ -275,7 +275,7 @@ fn staged(work_tree: &WorkTree, index: &HashMap<Vec<u8>, Entry>, head: &Flat, lo
     losses.state.extend(removed.map(|path| format!("staged deletion: {}", at(path))));
 }
 
-/// Untracked files that a tool is known to make again: the snippets write `built` into nothing else.
+/// Untracked files that a tool is known to make again, without the secrets and databases among them.
 fn rebuildable(work_tree: &WorkTree, index: &HashMap<Vec<u8>, Entry>) -> HashSet<Vec<u8>> {
     let has = |path: String| work_tree.files.contains_key(path.as_bytes());
     let may_be: Vec<&Vec<u8>> = work_tree
@@ -287,11 +287,11 @@ fn rebuildable(work_tree: &WorkTree, index: &HashMap<Vec<u8>, Entry>) -> HashSet
                 Some((above, _)) => has(format!("{above}/{witness}").trim_start_matches('/').to_owned()),
                 None => false,
             };
-            let built = file.content == b"built\n" || file.content.starts_with(b"Signature: ");
+            let precious = text.ends_with(".env") || file.content.starts_with(b"SQLite");
             let made = witnessed("node_modules", "package.json")
                 || witnessed("target", "target/CACHEDIR.TAG")
                 || text.starts_with("__pycache__/");
-            built && made && !index.contains_key(*path)
+            made && !precious && !index.contains_key(*path)
         })
         .map(|(path, _)| path)
         .collect();
