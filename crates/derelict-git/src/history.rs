@@ -17,6 +17,7 @@ use crate::proof::Channel;
 use crate::refs::{Head, Reflog, Refs, parse_id, pseudo_refs, read_head, read_limited, reflogs};
 use crate::report::{Report, shown};
 use crate::repository::{Objects, Repository};
+use crate::settings::Remote;
 use crate::surroundings::Surroundings;
 
 /// Commits that one walk may read: the largest histories known have about a million.
@@ -282,12 +283,15 @@ fn saved(repo: &Repository, standing: &Standing<'_>, refs: &Refs, logs: &[Reflog
     let keepers = standing.around.keepers_of(standing.top);
     let named: HashSet<ObjectId> = refs.direct.iter().map(|(_, id)| *id).collect();
     let mut local = Vec::new();
-    let mut forges = Vec::new();
+    let (mut forges, mut others) = (Vec::new(), Vec::new());
     for remote in &repo.settings.remotes {
         match remote.url.as_ref().map(|url| address(url, standing)) {
             Some(Address::Forge) => forges.push(remote),
-            Some(Address::Directory(path)) => local.extend(standing.around.keeper(&path)),
-            Some(Address::Nowhere) | None => {}
+            Some(Address::Directory(path)) => {
+                others.push(remote);
+                local.extend(standing.around.keeper(&path));
+            }
+            Some(Address::Nowhere) | None => others.push(remote),
         }
     }
     if repo.is_linked()
@@ -301,7 +305,9 @@ fn saved(repo: &Repository, standing: &Standing<'_>, refs: &Refs, logs: &[Reflog
         saved.tips.extend(keeper.tips.iter().filter(|id| !named.contains(*id) || keeper.holds(id)));
         saved.stores.push(keeper.objects());
     }
-    let mapped = refs.direct.iter().filter(|(name, _)| forges.iter().any(|remote| remote.maps(name)));
+    // A ref that a remote of another kind may have written says nothing of a forge.
+    let maps = |remotes: &[&Remote], name: &[u8]| remotes.iter().any(|remote| remote.maps(name));
+    let mapped = refs.direct.iter().filter(|(name, _)| maps(&forges, name) && !maps(&others, name));
     saved.tips.extend(mapped.filter(|(name, id)| was_fetched(name, id, logs)).map(|(_, id)| *id));
     saved
 }

@@ -180,7 +180,9 @@ impl Remote {
             return false;
         }
         let sources = self.fetch.iter().filter(|spec| !spec.negative).filter_map(|spec| spec.source_of(name));
-        sources.into_iter().any(|source| !self.fetch.iter().any(|spec| spec.negative && spec.covers(&source)))
+        // What the remote itself only remembers of others is not the remote's.
+        let mut sources = sources.filter(|source| !source.starts_with(b"refs/remotes/"));
+        sources.any(|source| !self.fetch.iter().any(|spec| spec.negative && spec.covers(&source)))
     }
 }
 

@@ -82,6 +82,19 @@ fn a_branch_that_the_local_upstream_has_lost_is_saved_nowhere() {
 }
 
 #[test]
+fn a_forge_does_not_vouch_for_refs_that_another_remote_wrote() {
+    let sib = "echo 1 >n; commit s; git init -q --bare ../sib; git remote add sib ../sib; git push -q sib HEAD:refs/heads/q; git fetch -q sib";
+    for forge in [
+        "git config remote.origin.fetch '+refs/*:refs/*'; git remote set-url origin https://forge.example/x",
+        "git config remote.origin.fetch '+refs/heads/*:refs/remotes/*'; git remote set-url origin https://forge.example/x",
+        "git config remote.zib.url https://forge.example/x; git config remote.zib.fetch '+refs/heads/*:refs/remotes/sib/*'",
+    ] {
+        let findings = World::new().findings(&format!("{sib}; {forge}"));
+        assert!(findings.iter().any(|finding| finding.contains("on branch b-c")), "{forge}: {findings:?}");
+    }
+}
+
+#[test]
 fn an_annotated_tag_is_its_message_too() {
     let script = "git tag -a -m words v9";
     assert_eq!(World::new().findings(script), ["tags: the message of annotated tag v9"]);
