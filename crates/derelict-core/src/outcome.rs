@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::ids::{NonEmpty, SourceId, Timestamp};
-use crate::verdict::{Orphan, Verdict};
+use crate::policy::Limit;
+use crate::verdict::{Hold, Orphan, Verdict};
 
 /// What came of one attempt to remove a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +79,8 @@ pub struct Refusal {
 pub enum Fate {
     /// The verdict kept it.
     Kept(Verdict),
+    /// It may go, and this sweep only reports.
+    Removable,
     /// It may go, and the limits left it for later.
     BeyondLimit,
     /// A removal was attempted.
@@ -92,7 +95,7 @@ pub enum StopReason {
     /// Everything planned was attempted.
     Finished,
     /// A limit left something for later.
-    LimitReached,
+    LimitReached(Limit),
     /// An owner source could not be read again.
     SourceLost {
         /// Which.
@@ -108,6 +111,8 @@ pub enum StopReason {
     RootAbsent(PathBuf),
     /// Somebody asked it to stop.
     Cancelled,
+    /// Its time was up; what was in hand was finished.
+    Deadline,
 }
 
 /// Circuit breakers: what looks like mass abandonment is more often a broken source.
@@ -141,6 +146,13 @@ pub enum Breaker {
     },
     /// The root is another file system or directory than last time.
     RootReplaced,
+    /// The clock of an owner source and the one here differ: ages mean nothing.
+    SourceClock {
+        /// The source's time.
+        source: Timestamp,
+        /// The time here when it was asked.
+        here: Timestamp,
+    },
 }
 
 impl Breaker {
@@ -153,29 +165,177 @@ impl Breaker {
             Self::MassOrphaning { .. } => "mass-orphaning",
             Self::ClockStepped { .. } => "clock-stepped",
             Self::RootReplaced => "root-replaced",
+            Self::SourceClock { .. } => "source-clock",
+        }
+    }
+}
+
+impl StopReason {
+    /// Every name, for whoever exports them all.
+    pub const NAMES: [&'static str; 8] =
+        ["finished", "limit", "source_lost", "breaker", "journal_lost", "root_absent", "cancelled", "deadline"];
+
+    /// Its name in reports, records and metrics; a closed set.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::LimitReached(_) => "limit",
+            Self::SourceLost { .. } => "source_lost",
+            Self::BreakerTripped(_) => "breaker",
+            Self::JournalLost(_) => "journal_lost",
+            Self::RootAbsent(_) => "root_absent",
+            Self::Cancelled => "cancelled",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+/// The names under which fates are counted, recorded, logged and exported: one closed set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FateName {
+    /// A living owner claims it.
+    Referenced,
+    /// The sources contradict each other.
+    Disputed,
+    /// Something could not be seen.
+    Undetermined,
+    /// It holds the only copy of something.
+    Unsaved,
+    /// Made or changed inside the window.
+    RetainedFresh,
+    /// Somebody or something uses it now.
+    RetainedInUse,
+    /// Its source holds it.
+    RetainedLeased,
+    /// A checkout lies inside.
+    RetainedNestedCheckout,
+    /// Its times lie in the future.
+    RetainedClockSkew,
+    /// Its top level is not the expected one.
+    SkippedLayout,
+    /// It may go, and the sweep only reports.
+    Removable,
+    /// It may go, and the limits left it for later.
+    BeyondLimit,
+    /// The sweep ended before its turn.
+    NotReached,
+    /// It is entirely gone.
+    Removed,
+    /// It is fenced and waits out its grace.
+    Quarantined,
+    /// It was gone before we came.
+    Vanished,
+    /// It became live again between plan and removal: a near miss.
+    RetainedResurrected,
+    /// It is no longer what the plan showed, without being live.
+    RetainedChanged,
+    /// Something of it would not go.
+    Refused,
+    /// Its creator holds its lock.
+    Busy,
+    /// The sweep had to stop with it in hand.
+    Interrupted,
+}
+
+impl FateName {
+    /// Every name, in the order of reports.
+    pub const ALL: [Self; 21] = [
+        Self::Referenced,
+        Self::Disputed,
+        Self::Undetermined,
+        Self::Unsaved,
+        Self::RetainedFresh,
+        Self::RetainedInUse,
+        Self::RetainedLeased,
+        Self::RetainedNestedCheckout,
+        Self::RetainedClockSkew,
+        Self::SkippedLayout,
+        Self::Removable,
+        Self::BeyondLimit,
+        Self::NotReached,
+        Self::Removed,
+        Self::Quarantined,
+        Self::Vanished,
+        Self::RetainedResurrected,
+        Self::RetainedChanged,
+        Self::Refused,
+        Self::Busy,
+        Self::Interrupted,
+    ];
+
+    /// The name itself.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Referenced => "referenced",
+            Self::Disputed => "disputed",
+            Self::Undetermined => "undetermined",
+            Self::Unsaved => "unsaved",
+            Self::RetainedFresh => "retained_fresh",
+            Self::RetainedInUse => "retained_in_use",
+            Self::RetainedLeased => "retained_leased",
+            Self::RetainedNestedCheckout => "retained_nested_checkout",
+            Self::RetainedClockSkew => "retained_clock_skew",
+            Self::SkippedLayout => "skipped_layout",
+            Self::Removable => "removable",
+            Self::BeyondLimit => "beyond_limit",
+            Self::NotReached => "not_reached",
+            Self::Removed => "removed",
+            Self::Quarantined => "quarantined",
+            Self::Vanished => "vanished",
+            Self::RetainedResurrected => "retained_resurrected",
+            Self::RetainedChanged => "retained_changed",
+            Self::Refused => "refused",
+            Self::Busy => "busy",
+            Self::Interrupted => "interrupted",
         }
     }
 }
 
 impl Fate {
-    /// The label under which it is counted; a closed set.
+    /// The name under which it is counted.
     #[must_use]
-    pub fn label(&self) -> &'static str {
+    pub fn name(&self) -> FateName {
         match self {
-            Self::Kept(verdict) => verdict_label(verdict),
-            Self::BeyondLimit => "beyond_limit",
-            Self::NotReached => "not_reached",
+            Self::Kept(verdict) => kept_name(verdict),
+            Self::Removable => FateName::Removable,
+            Self::BeyondLimit => FateName::BeyondLimit,
+            Self::NotReached => FateName::NotReached,
             Self::Settled(outcome) => match outcome {
-                Outcome::Removed { .. } => "removed",
-                Outcome::Quarantined => "quarantined",
-                Outcome::Vanished => "vanished",
-                Outcome::Resurrected(_) => "resurrected",
-                Outcome::Changed(_) => "changed",
-                Outcome::Refused { .. } => "refused",
-                Outcome::Busy { .. } => "busy",
-                Outcome::Interrupted { .. } => "interrupted",
+                Outcome::Removed { .. } => FateName::Removed,
+                Outcome::Quarantined => FateName::Quarantined,
+                Outcome::Vanished => FateName::Vanished,
+                Outcome::Resurrected(_) => FateName::RetainedResurrected,
+                Outcome::Changed(_) => FateName::RetainedChanged,
+                Outcome::Refused { .. } => FateName::Refused,
+                Outcome::Busy { .. } => FateName::Busy,
+                Outcome::Interrupted { .. } => FateName::Interrupted,
             },
         }
+    }
+}
+
+/// What keeps a directory; where several holds do, the first names it.
+fn kept_name(verdict: &Verdict) -> FateName {
+    match verdict {
+        Verdict::Referenced(_) => FateName::Referenced,
+        Verdict::Disputed(_) => FateName::Disputed,
+        Verdict::Undetermined(_) => FateName::Undetermined,
+        Verdict::Orphaned(Orphan::Held(holds)) => hold_name(holds.first()),
+        Verdict::Orphaned(Orphan::Unsaved(_)) => FateName::Unsaved,
+        Verdict::Orphaned(Orphan::Clean) => FateName::Removable,
+    }
+}
+
+fn hold_name(hold: &Hold) -> FateName {
+    match hold {
+        Hold::Fresh { .. } => FateName::RetainedFresh,
+        Hold::InUse(_) => FateName::RetainedInUse,
+        Hold::Leased { .. } => FateName::RetainedLeased,
+        Hold::NestedCheckout(_) => FateName::RetainedNestedCheckout,
+        Hold::UnexpectedLayout(_) => FateName::SkippedLayout,
+        Hold::ClockSkew { .. } => FateName::RetainedClockSkew,
     }
 }
 
@@ -192,27 +352,27 @@ pub fn verdict_label(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Counts of fates by label. It can only be folded from the fates themselves, so the sum is the
+/// Counts of fates by name. It can only be folded from the fates themselves, so the sum is the
 /// number of directories by construction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tally(BTreeMap<&'static str, u64>);
+pub struct Tally(BTreeMap<FateName, u64>);
 
 impl Tally {
-    /// How many directories ended under `label`.
+    /// How many directories ended under `name`.
     #[must_use]
-    pub fn of(&self, label: &str) -> u64 {
-        self.0.get(label).copied().unwrap_or(0)
+    pub fn of(&self, name: FateName) -> u64 {
+        self.0.get(&name).copied().unwrap_or(0)
     }
 
-    /// How many directories were looked at: the sum over all labels.
+    /// How many directories were looked at: the sum over all names.
     #[must_use]
     pub fn scanned(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// Label and count, in the order of the labels.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.0.iter().map(|(label, count)| (*label, *count))
+    /// Name and count, in the order of reports; names that nobody bears are left out.
+    pub fn iter(&self) -> impl Iterator<Item = (FateName, u64)> {
+        self.0.iter().map(|(name, count)| (*name, *count))
     }
 }
 
@@ -220,7 +380,7 @@ impl<'a> FromIterator<&'a Fate> for Tally {
     fn from_iter<I: IntoIterator<Item = &'a Fate>>(fates: I) -> Self {
         let mut counts = BTreeMap::new();
         for fate in fates {
-            *counts.entry(fate.label()).or_insert(0) += 1;
+            *counts.entry(fate.name()).or_insert(0) += 1;
         }
         Self(counts)
     }

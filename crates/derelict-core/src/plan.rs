@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::evidence::{Candidate, Evidence};
 use crate::ids::{Digest, NonEmpty};
-use crate::policy::{Force, Limits};
+use crate::policy::{Force, Limit, Limits, Selection};
 use crate::size::{Freed, Size, freed_together};
 use crate::verdict::{Verdict, losses_digest};
 
@@ -50,6 +50,7 @@ pub struct Plan {
     removals: Vec<Removal>,
     beyond_limit: Vec<Removal>,
     kept: Vec<Judged>,
+    limit: Option<Limit>,
     digest: Digest,
 }
 
@@ -84,21 +85,24 @@ pub struct ConsentMismatch {
 }
 
 impl Plan {
-    /// Selects what may go, biggest first, as far as the limits reach.
+    /// Selects what may go, biggest first and what was postponed last, as far as the limits reach.
     #[must_use]
-    pub fn new(judged: Vec<Judged>, force: Force, limits: Limits) -> Self {
+    pub fn new(judged: Vec<Judged>, selection: &Selection) -> Self {
         let (mut candidates, mut kept) = (Vec::new(), Vec::new());
         for judged in judged {
-            match promotion(&judged.verdict, force) {
+            match promotion(&judged.verdict, selection.force) {
                 Promotion::Removable { promoted } => candidates.push(Removal { judged, promoted }),
                 Promotion::Stays => kept.push(judged),
             }
         }
-        candidates.sort_by_cached_key(|removal| biggest_first(&removal.judged));
+        candidates.sort_by_cached_key(|removal| {
+            let postponed = selection.postponed.contains(&removal.judged.candidate.below_root);
+            (postponed, biggest_first(&removal.judged))
+        });
         kept.sort_by_cached_key(biggest_first);
-        let (removals, beyond_limit) = within(candidates, limits);
+        let Selected { removals, beyond_limit, limit } = within(candidates, selection.limits);
         let digest = Digest::of(&(identify(&removals), identify(&beyond_limit), kept_digest(&kept)));
-        Self { removals, beyond_limit, kept, digest }
+        Self { removals, beyond_limit, kept, limit, digest }
     }
 
     /// What would be removed, biggest first.
@@ -111,6 +115,12 @@ impl Plan {
     #[must_use]
     pub fn beyond_limit(&self) -> &[Removal] {
         &self.beyond_limit
+    }
+
+    /// The first limit that left something for later.
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        self.limit
     }
 
     /// What stays, biggest first.
@@ -177,23 +187,33 @@ fn biggest_first(judged: &Judged) -> (Reverse<u64>, PathBuf) {
     (Reverse(judged.size.freed_alone().bytes), judged.candidate.below_root.clone())
 }
 
+struct Selected {
+    removals: Vec<Removal>,
+    beyond_limit: Vec<Removal>,
+    limit: Option<Limit>,
+}
+
 /// Takes in order whatever still fits. A directory too big for what is left does not starve those
 /// after it.
-fn within(candidates: Vec<Removal>, limits: Limits) -> (Vec<Removal>, Vec<Removal>) {
-    let (mut taken, mut beyond) = (Vec::new(), Vec::new());
-    let mut bytes_left = limits.bytes.unwrap_or(u64::MAX);
-    let mut removals_left = limits.removals.unwrap_or(u64::MAX);
+fn within(candidates: Vec<Removal>, limits: Limits) -> Selected {
+    let mut selected = Selected { removals: Vec::new(), beyond_limit: Vec::new(), limit: None };
+    let left = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let mut left = [left(limits.removals), left(limits.entries), left(limits.bytes)];
     for removal in candidates {
-        let bytes = removal.judged.size.freed_alone().bytes;
-        if removals_left > 0 && bytes <= bytes_left {
-            removals_left -= 1;
-            bytes_left -= bytes;
-            taken.push(removal);
-        } else {
-            beyond.push(removal);
+        let size = &removal.judged.size;
+        let needs = [1, size.entries, size.freed_alone().bytes];
+        match Limit::ALL.into_iter().zip(left.iter().zip(needs)).find(|(_, (left, needs))| needs > *left) {
+            None => {
+                left.iter_mut().zip(needs).for_each(|(left, needs)| *left -= needs);
+                selected.removals.push(removal);
+            }
+            Some((limit, _)) => {
+                selected.limit.get_or_insert(limit);
+                selected.beyond_limit.push(removal);
+            }
         }
     }
-    (taken, beyond)
+    selected
 }
 
 fn identify(removals: &[Removal]) -> Vec<(&Candidate, Digest, Option<Digest>)> {

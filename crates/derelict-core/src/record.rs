@@ -71,6 +71,7 @@ impl SweepReport {
                 | Outcome::Interrupted { .. },
             )
             | Fate::Kept(_)
+            | Fate::Removable
             | Fate::BeyondLimit
             | Fate::NotReached => None,
         });

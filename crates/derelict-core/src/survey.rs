@@ -77,6 +77,13 @@ pub fn breakers(
     tripped
 }
 
+/// Whether the clock of a source and the one here are so far apart that ages mean nothing.
+#[must_use]
+pub fn source_clock(source: Timestamp, here: Timestamp) -> Option<Breaker> {
+    let apart = source > here.after(CLOCK_TOLERANCE) || source < here.before(CLOCK_TOLERANCE);
+    apart.then_some(Breaker::SourceClock { source, here })
+}
+
 /// Whether a count fell to less than half, from more than a few.
 #[must_use]
 pub fn lost_most(before: u64, now: u64) -> bool {

@@ -7,7 +7,7 @@
 use crate::evidence::Evidence;
 use crate::ids::{IntentId, NonEmpty, Timestamp};
 use crate::outcome::{Discarded, Fate, Outcome, Refusal, StopReason};
-use crate::plan::{ApprovedPlan, Removal};
+use crate::plan::{ApprovedPlan, Judged, Plan, Removal};
 use crate::policy::Policy;
 use crate::ports::{Journal, JournalLost, Lock, Observe, Opened, Reclaim, SourceLost};
 use crate::recheck::{Fenced, Recheck, SecondLook, recheck};
@@ -34,14 +34,14 @@ struct Step {
     stop: Option<StopReason>,
 }
 
-/// Carries out an approved plan. `cancelled` is asked before each removal; `progress` is told each
-/// directory before its turn.
+/// Carries out an approved plan. `halt` is asked before each removal whether the sweep has to end;
+/// `progress` is told each directory before its turn.
 pub fn sweep<H, O, L, R, J>(
     approved: &ApprovedPlan,
     policy: &Policy,
     now: Timestamp,
     world: World<'_, O, L, R, J>,
-    mut cancelled: impl FnMut() -> bool,
+    mut halt: impl FnMut() -> Option<StopReason>,
     mut progress: impl FnMut(&Removal),
 ) -> SweepReport
 where
@@ -58,9 +58,7 @@ where
     };
     let mut settled = Vec::new();
     for removal in plan.removals() {
-        if stop.is_none() && cancelled() {
-            stop = Some(StopReason::Cancelled);
-        }
+        stop = stop.or_else(&mut halt);
         let candidate = removal.judged().candidate.clone();
         if stop.is_some() {
             settled.push(Settled { candidate, intent: None, fate: Fate::NotReached });
@@ -71,15 +69,39 @@ where
         settled.push(Settled { candidate, intent: step.intent, fate: Fate::Settled(step.outcome) });
         stop = step.stop;
     }
-    let beyond = plan.beyond_limit().iter().map(|removal| (removal.judged(), Fate::BeyondLimit));
-    let kept = plan.kept().iter().map(|judged| (judged, Fate::Kept(judged.verdict.clone())));
-    settled.extend(beyond.chain(kept).map(|(judged, fate)| Settled {
-        candidate: judged.candidate.clone(),
-        intent: None,
-        fate,
-    }));
-    let limited = if plan.beyond_limit().is_empty() { StopReason::Finished } else { StopReason::LimitReached };
-    SweepReport { settled, stop: stop.unwrap_or(limited) }
+    settled.extend(not_taken(plan));
+    SweepReport { settled, stop: stop.unwrap_or_else(|| planned_stop(plan)) }
+}
+
+/// The report of a sweep that only reports: what it would have taken, and what it would have left.
+#[must_use]
+pub fn report_only(plan: &Plan) -> SweepReport {
+    untouched(plan, &Fate::Removable, planned_stop(plan))
+}
+
+/// The report of a sweep that was stopped before its first removal.
+#[must_use]
+pub fn stopped(plan: &Plan, stop: StopReason) -> SweepReport {
+    untouched(plan, &Fate::NotReached, stop)
+}
+
+fn untouched(plan: &Plan, planned: &Fate, stop: StopReason) -> SweepReport {
+    let planned = plan.removals().iter().map(|removal| unattempted(removal.judged(), planned.clone()));
+    SweepReport { settled: planned.chain(not_taken(plan)).collect(), stop }
+}
+
+/// What the plan leaves: beyond the limits, or kept.
+fn not_taken(plan: &Plan) -> impl Iterator<Item = Settled> {
+    let beyond = plan.beyond_limit().iter().map(|removal| unattempted(removal.judged(), Fate::BeyondLimit));
+    beyond.chain(plan.kept().iter().map(|judged| unattempted(judged, Fate::Kept(judged.verdict.clone()))))
+}
+
+fn unattempted(judged: &Judged, fate: Fate) -> Settled {
+    Settled { candidate: judged.candidate.clone(), intent: None, fate }
+}
+
+fn planned_stop(plan: &Plan) -> StopReason {
+    plan.limit().map_or(StopReason::Finished, StopReason::LimitReached)
 }
 
 /// Steps 1 to 4 of the removal protocol, for one directory, and what follows from them.

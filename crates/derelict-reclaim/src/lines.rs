@@ -80,7 +80,7 @@ pub(crate) fn settled_line(id: IntentId, outcome: &Outcome) -> Value {
         "v": VERSION,
         "kind": "settled",
         "intent": id.0,
-        "outcome": Fate::Settled(outcome.clone()).label(),
+        "outcome": Fate::Settled(outcome.clone()).name().as_str(),
         "finished": is_finished(outcome),
     });
     match outcome {

@@ -92,13 +92,14 @@ impl<'e> Acting<'e> {
     ) -> Aftermath {
         let report = self.remove(approved, observer, memory, console);
         let stale = match &report.stop {
-            StopReason::Finished | StopReason::LimitReached => self.drop_stale(stale_records),
+            StopReason::Finished | StopReason::LimitReached(_) => self.drop_stale(stale_records),
             // Whoever is alive could not be told, or was not asked to the end: the records stay as they are.
             StopReason::SourceLost { .. }
             | StopReason::BreakerTripped(_)
             | StopReason::JournalLost(_)
             | StopReason::RootAbsent(_)
-            | StopReason::Cancelled => StaleRecords::Dropped(Vec::new()),
+            | StopReason::Cancelled
+            | StopReason::Deadline => StaleRecords::Dropped(Vec::new()),
         };
         let remembered = self.estate.remember(memory);
         Aftermath {
@@ -133,7 +134,7 @@ impl<'e> Acting<'e> {
             &POLICY,
             memory.now,
             world,
-            || stop.asked(),
+            || stop.asked().then_some(StopReason::Cancelled),
             |removal| {
                 begun += 1;
                 let name = text::path(&removal.judged().candidate.below_root);

@@ -59,7 +59,7 @@ impl Aftermath {
     pub(crate) fn records_dropped(&self) -> Vec<String> {
         let released = self.report.settled.iter().filter_map(|settled| match &settled.fate {
             Fate::Settled(Outcome::Removed { release: Release::Dropped(keys), .. }) => Some(keys.as_slice()),
-            Fate::Kept(_) | Fate::BeyondLimit | Fate::NotReached | Fate::Settled(_) => None,
+            Fate::Kept(_) | Fate::Removable | Fate::BeyondLimit | Fate::NotReached | Fate::Settled(_) => None,
         });
         let stale = match &self.stale {
             StaleRecords::Dropped(keys) => keys.as_slice(),
@@ -95,9 +95,9 @@ impl Aftermath {
 
 fn exit_of_stop(stop: &StopReason) -> Exit {
     match stop {
-        StopReason::Finished | StopReason::LimitReached => Exit::Done,
+        StopReason::Finished | StopReason::LimitReached(_) => Exit::Done,
         // Agreed to, and not all of it done.
-        StopReason::Cancelled => Exit::Incomplete,
+        StopReason::Cancelled | StopReason::Deadline => Exit::Incomplete,
         StopReason::SourceLost { .. }
         | StopReason::BreakerTripped(_)
         | StopReason::JournalLost(_)
@@ -118,7 +118,7 @@ fn exit_of_fate(fate: &Fate) -> Exit {
             | Outcome::Resurrected(_)
             | Outcome::Changed(_) => Exit::Done,
         },
-        Fate::Kept(_) | Fate::BeyondLimit | Fate::NotReached => Exit::Done,
+        Fate::Kept(_) | Fate::Removable | Fate::BeyondLimit | Fate::NotReached => Exit::Done,
     }
 }
 

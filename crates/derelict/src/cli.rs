@@ -75,6 +75,10 @@ pub(crate) struct Prune {
     #[arg(long, value_name = "N")]
     pub(crate) max_removals: Option<u64>,
 
+    /// Remove directories of at most this many entries in all
+    #[arg(long, value_name = "N")]
+    pub(crate) max_entries: Option<u64>,
+
     /// Remove at most this much, for example 10GiB
     #[arg(long, value_name = "SIZE", value_parser = text::parse_bytes)]
     pub(crate) max_bytes: Option<u64>,
@@ -94,7 +98,8 @@ const EXIT_CODES: &str = "Exit codes:
   3  a circuit breaker tripped, or an owner source or the journal was lost";
 
 /// The breakers by the names an operator acknowledges them by.
-const BREAKERS: [&str; 5] = ["empty-source", "source-shrank", "mass-orphaning", "clock-stepped", "root-replaced"];
+const BREAKERS: [&str; 6] =
+    ["empty-source", "source-shrank", "mass-orphaning", "clock-stepped", "root-replaced", "source-clock"];
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -161,6 +166,7 @@ mod tests {
             Breaker::MassOrphaning { before: 1, now: 0 },
             Breaker::ClockStepped { last: at, now: at },
             Breaker::RootReplaced,
+            Breaker::SourceClock { source: at, here: at },
         ];
         assert_eq!(all.map(|breaker| breaker.name()), BREAKERS);
     }

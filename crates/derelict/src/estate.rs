@@ -11,7 +11,7 @@ use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, Timestamp};
 use derelict_core::outcome::Breaker;
 use derelict_core::plan::{Judged, Plan};
-use derelict_core::policy::{Policy, Window};
+use derelict_core::policy::{Policy, Selection, Window};
 use derelict_core::record::LastSweep;
 use derelict_core::survey::{breakers, judge_all, referenced};
 use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey};
@@ -20,8 +20,8 @@ use derelict_reclaim::journal;
 use crate::console::Console;
 use crate::exit::Failure;
 use crate::findings::{Alarm, AlarmAnswer, Findings, Skipped, Unfinished, Weight};
-use crate::history::History;
 use crate::host::{self, Host};
+use crate::last_sweep::Remembered;
 use crate::prune::Request;
 use crate::text;
 
@@ -121,7 +121,7 @@ impl Estate {
     /// # Errors
     /// A [`Failure`] when an owner source, the journal or the memory of the breakers cannot be read.
     pub(crate) fn survey(&self, request: &Request, console: &mut Console) -> Result<Surveyed, Failure> {
-        let last = self.history().last().map_err(Failure::stopped)?;
+        let last = self.remembered().last().map_err(Failure::stopped)?;
         let unfinished = self.unfinished()?;
         let (now, observer, survey) = self.look(Depth::Verdict, console)?;
         let judged = judge_all(survey.sightings, &POLICY, now);
@@ -129,7 +129,7 @@ impl Estate {
         let alarms = self.alarms(&judged, &memory, last, request);
         let findings = Findings {
             root: self.home().to_path_buf(),
-            plan: Plan::new(judged, request.force, request.limits),
+            plan: Plan::new(judged, &Selection::new(request.force, request.limits)),
             alarms,
             stale_records: not_in_hand(survey.stale_records, &unfinished),
             skipped: survey.skipped.into_iter().map(skipped).collect(),
@@ -162,7 +162,7 @@ impl Estate {
         let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(&self.state);
         made.with_context(|| format!("cannot make {}", text::path(&self.state)))?;
         let Memory { now, root, owners, referenced } = memory.clone();
-        self.history().remember(&LastSweep { at: now, root, owners, referenced })
+        self.remembered().remember(&LastSweep { at: now, root, owners, referenced })
     }
 
     fn look(&self, depth: Depth, console: &mut Console) -> Result<(Timestamp, DevlaunchObserver, Survey), Failure> {
@@ -173,8 +173,8 @@ impl Estate {
         Ok((now, observer, survey))
     }
 
-    fn history(&self) -> History {
-        History::of(self.home(), &self.state)
+    fn remembered(&self) -> Remembered {
+        Remembered::of(self.home(), &self.state)
     }
 
     /// What earlier runs left in hand in this cache.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use derelict_core::outcome::Breaker;
 use derelict_core::plan::Plan;
-use derelict_core::policy::{Force, Limits};
+use derelict_core::policy::{Force, Limits, Selection};
 use derelict_core::verdict::Verdict;
 
 use crate::exit::Exit;
@@ -84,7 +84,7 @@ impl Findings {
     pub(crate) fn nothing(place: &Path) -> Self {
         Self {
             root: place.to_path_buf(),
-            plan: Plan::new(Vec::new(), Force::No, Limits { removals: None, bytes: None }),
+            plan: Plan::new(Vec::new(), &Selection::new(Force::No, Limits::NONE)),
             alarms: Vec::new(),
             stale_records: Vec::new(),
             skipped: Vec::new(),
@@ -193,7 +193,7 @@ pub(crate) mod samples {
     pub(crate) fn findings(judged: Vec<Judged>, force: Force) -> Findings {
         Findings {
             root: PathBuf::from("/c"),
-            plan: Plan::new(judged, force, Limits { removals: Some(2), bytes: None }),
+            plan: Plan::new(judged, &Selection::new(force, Limits { removals: Some(2), ..Limits::NONE })),
             alarms: Vec::new(),
             stale_records: Vec::new(),
             skipped: Vec::new(),

@@ -147,17 +147,17 @@ fn result(after: &Aftermath) -> Value {
     let report = &after.report;
     // What was kept is in the plan already, with its reasons.
     let settled = report.settled.iter().filter(|settled| match &settled.fate {
-        Fate::Settled(_) | Fate::NotReached | Fate::BeyondLimit => true,
+        Fate::Settled(_) | Fate::NotReached | Fate::Removable | Fate::BeyondLimit => true,
         Fate::Kept(_) => false,
     });
     let discarded = report.discarded();
     json!({
-        "stop": words::stop_label(&report.stop),
-        "tally": report.tally().iter().map(|(label, count)| (label.to_owned(), Value::from(count)))
+        "stop": report.stop.name(),
+        "tally": report.tally().iter().map(|(label, count)| (label.as_str().to_owned(), Value::from(count)))
             .collect::<serde_json::Map<_, _>>(),
         "settled": settled.map(|settled| json!({
             "path": path(&settled.candidate.path),
-            "fate": settled.fate.label(),
+            "fate": settled.fate.name().as_str(),
             "text": words::fate(&settled.fate),
         })).collect::<Vec<_>>(),
         "discarded": { "entries": discarded.entries, "bytes": discarded.bytes },

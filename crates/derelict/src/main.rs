@@ -12,9 +12,10 @@ mod estate;
 mod exit;
 mod explain;
 mod findings;
-mod history;
+
 mod host;
 mod json;
+mod last_sweep;
 mod out;
 mod progress;
 mod prune;

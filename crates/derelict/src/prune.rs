@@ -72,7 +72,7 @@ impl Request {
             place: flags.place,
             wish,
             force: if flags.force { Force::UnsavedAsShown } else { Force::No },
-            limits: Limits { removals: flags.max_removals, bytes: flags.max_bytes },
+            limits: Limits { removals: flags.max_removals, entries: flags.max_entries, bytes: flags.max_bytes },
             acknowledged: flags.acknowledge,
             format: if flags.json { Format::Json } else { Format::Human(detail) },
         }

@@ -174,6 +174,13 @@ pub(crate) fn breaker(breaker: &Breaker) -> String {
         Breaker::ClockStepped { last, now } => {
             format!("the last sweep ran {}, and it is {} now", text::instant(*last), text::instant(*now))
         }
+        Breaker::SourceClock { source, here } => {
+            format!(
+                "the owner source says that it is {}, and here it is {}",
+                text::instant(*source),
+                text::instant(*here)
+            )
+        }
         Breaker::RootReplaced => "the root is another directory or file system than at the last sweep".into(),
     }
 }
@@ -187,6 +194,7 @@ pub(crate) fn unfinished(unfinished: &Unfinished) -> String {
 pub(crate) fn fate(fate: &Fate) -> String {
     match fate {
         Fate::Kept(verdict) => format!("kept: {}", reason_line(verdict)),
+        Fate::Removable => "would be removed".into(),
         Fate::BeyondLimit => "left for later: beyond the limit".into(),
         Fate::NotReached => "not reached: the sweep ended before its turn".into(),
         Fate::Settled(outcome) => self::outcome(outcome),
@@ -221,30 +229,20 @@ fn outcome(outcome: &Outcome) -> String {
     }
 }
 
-/// The label of a stop reason; a closed set.
-pub(crate) fn stop_label(stop: &StopReason) -> &'static str {
-    match stop {
-        StopReason::Finished => "finished",
-        StopReason::LimitReached => "limit_reached",
-        StopReason::SourceLost { .. } => "source_lost",
-        StopReason::BreakerTripped(_) => "breaker_tripped",
-        StopReason::JournalLost(_) => "journal_lost",
-        StopReason::RootAbsent(_) => "root_absent",
-        StopReason::Cancelled => "cancelled",
-    }
-}
-
 /// Why a sweep ended, as a sentence; `None` when everything planned was attempted.
 pub(crate) fn stop(stop: &StopReason) -> Option<String> {
     match stop {
         StopReason::Finished => None,
-        StopReason::LimitReached => Some("the limit left some directories for a later run".into()),
+        StopReason::LimitReached(limit) => {
+            Some(format!("the limit of {} left some directories for a later run", limit.name()))
+        }
         StopReason::SourceLost { source, why } => Some(format!("stopped: {source} could not be asked again: {why}")),
         StopReason::BreakerTripped(breaker) => {
             Some(format!("stopped before the first removal: {}", self::breaker(breaker)))
         }
         StopReason::JournalLost(why) => Some(format!("stopped: the journal could not be written: {why}")),
         StopReason::RootAbsent(root) => Some(format!("stopped: {} is missing", text::path(root))),
+        StopReason::Deadline => Some("stopped at its deadline; what was in hand was finished".into()),
         StopReason::Cancelled => Some("stopped on request; what was in hand was finished".into()),
     }
 }
@@ -304,6 +302,5 @@ mod tests {
     fn only_a_finished_sweep_needs_no_words() {
         assert_eq!(stop(&StopReason::Finished), None);
         assert!(stop(&StopReason::Cancelled).is_some());
-        assert_eq!(stop_label(&StopReason::JournalLost("full".into())), "journal_lost");
     }
 }

@@ -3,14 +3,14 @@
 use derelict_core::evidence::{Holder, Observed, Signal};
 use derelict_core::ids::Digest;
 use derelict_core::plan::{Consent, Judged, Plan, Removal};
-use derelict_core::policy::{Force, Limits};
+use derelict_core::policy::{Force, Limits, Selection};
 use derelict_core::size::{Completeness, Size};
 use derelict_core::verdict::losses_digest;
 use proptest::prelude::*;
 
 use crate::support::{Parts, any_parts, blind, clean, judged, unsaved};
 
-const NO_LIMITS: Limits = Limits { removals: None, bytes: None };
+const NO_LIMITS: Limits = Limits::NONE;
 
 fn names(removals: &[Removal]) -> Vec<String> {
     removals
@@ -34,7 +34,7 @@ fn some() -> Vec<Judged> {
 
 #[test]
 fn clean_orphans_go_biggest_first_and_the_rest_stays() {
-    let plan = Plan::new(some(), Force::No, NO_LIMITS);
+    let plan = Plan::new(some(), &Selection::new(Force::No, NO_LIMITS));
     assert_eq!(names(plan.removals()), ["big", "mid", "small"]);
     assert_eq!(kept(&plan), ["work"]);
     assert_eq!((plan.frees().bytes, plan.frees().inodes), (14, 3));
@@ -43,12 +43,11 @@ fn clean_orphans_go_biggest_first_and_the_rest_stays() {
 
 #[test]
 fn directories_of_one_size_are_in_the_order_of_their_names() {
-    let plan = Plan::new(vec![judged("b", 1, clean()), judged("a", 1, clean())], Force::No, NO_LIMITS);
+    let plan = Plan::new(vec![judged("b", 1, clean()), judged("a", 1, clean())], &Selection::new(Force::No, NO_LIMITS));
     assert_eq!(names(plan.removals()), ["a", "b"]);
     let plan = Plan::new(
         vec![judged("b", 1, unsaved("x")), judged("c", 2, unsaved("x")), judged("a", 1, unsaved("x"))],
-        Force::No,
-        NO_LIMITS,
+        &Selection::new(Force::No, NO_LIMITS),
     );
     assert_eq!(kept(&plan), ["c", "a", "b"]);
 }
@@ -63,7 +62,7 @@ fn force_promotes_unsaved_work_and_nothing_else() {
         judged("used", 1, used),
         judged("clean", 1, clean()),
     ];
-    let plan = Plan::new(all, Force::UnsavedAsShown, NO_LIMITS);
+    let plan = Plan::new(all, &Selection::new(Force::UnsavedAsShown, NO_LIMITS));
     assert_eq!(names(plan.removals()), ["work", "clean"]);
     assert_eq!(kept(&plan), ["unknown", "used"]);
     let work = plan.removals()[0].clone();
@@ -73,7 +72,8 @@ fn force_promotes_unsaved_work_and_nothing_else() {
 
 #[test]
 fn limits_take_what_fits_and_name_what_is_beyond() {
-    let limited = |removals, bytes| Plan::new(some(), Force::No, Limits { removals, bytes });
+    let limited =
+        |removals, bytes| Plan::new(some(), &Selection::new(Force::No, Limits { removals, bytes, ..Limits::NONE }));
     let plan = limited(Some(1), None);
     assert_eq!(
         (names(plan.removals()), names(plan.beyond_limit())),
@@ -96,8 +96,8 @@ fn limits_take_what_fits_and_name_what_is_beyond() {
 
 #[test]
 fn only_the_plan_that_was_seen_is_approved() {
-    let plan = Plan::new(some(), Force::No, NO_LIMITS);
-    let other = Plan::new(some(), Force::UnsavedAsShown, NO_LIMITS);
+    let plan = Plan::new(some(), &Selection::new(Force::No, NO_LIMITS));
+    let other = Plan::new(some(), &Selection::new(Force::UnsavedAsShown, NO_LIMITS));
     assert_ne!(plan.digest(), other.digest());
     let seen = Consent::Operator { seen: plan.digest() };
     let mismatch = other.approve(seen).expect_err("because another plan was seen");
@@ -110,7 +110,7 @@ fn only_the_plan_that_was_seen_is_approved() {
 
 #[test]
 fn the_digest_changes_with_whatever_a_person_agrees_to() {
-    let digest = |all: Vec<Judged>, limits| Plan::new(all, Force::UnsavedAsShown, limits).digest();
+    let digest = |all: Vec<Judged>, limits| Plan::new(all, &Selection::new(Force::UnsavedAsShown, limits)).digest();
     let same = digest(some(), NO_LIMITS);
     assert_eq!(same, digest(some(), NO_LIMITS));
     let mut other_loss = some();
@@ -119,7 +119,7 @@ fn the_digest_changes_with_whatever_a_person_agrees_to() {
     let mut other_identity = some();
     other_identity[0].candidate.identity.ino += 1;
     assert_ne!(same, digest(other_identity, NO_LIMITS), "another directory of that name");
-    assert_ne!(same, digest(some(), Limits { removals: Some(3), bytes: None }), "another limit");
+    assert_ne!(same, digest(some(), Limits { removals: Some(3), ..Limits::NONE }), "another limit");
     let mut one_more = some();
     one_more.push(judged("held", 1, Parts { uses: Observed::Known(vec![Holder::DirectoryLock]), ..clean() }));
     assert_ne!(same, digest(one_more, NO_LIMITS), "one more that stays");
@@ -130,7 +130,7 @@ fn a_set_that_is_not_wholly_read_frees_at_least() {
     let mut all = some();
     let part = Completeness::AtLeast { why: "cannot list x".into() };
     all[0].size = Size { completeness: part.clone(), ..all[0].size.clone() };
-    assert_eq!(Plan::new(all, Force::No, NO_LIMITS).frees().completeness, part);
+    assert_eq!(Plan::new(all, &Selection::new(Force::No, NO_LIMITS)).frees().completeness, part);
 }
 
 proptest! {
@@ -142,7 +142,7 @@ proptest! {
         force in prop_oneof![Just(Force::No), Just(Force::UnsavedAsShown)],
     ) {
         let all: Vec<Judged> = parts.into_iter().enumerate().map(|(n, (parts, bytes))| judged(&format!("w{n}"), bytes, parts)).collect();
-        let plan = Plan::new(all.clone(), force, Limits { removals, bytes });
+        let plan = Plan::new(all.clone(), &Selection::new(force, Limits { removals, bytes, ..Limits::NONE }));
         let mut seen = names(plan.removals());
         seen.extend(names(plan.beyond_limit()));
         seen.extend(kept(&plan));

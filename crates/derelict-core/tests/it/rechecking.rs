@@ -2,14 +2,14 @@
 
 use derelict_core::evidence::{Holder, Observed};
 use derelict_core::plan::{Plan, Removal};
-use derelict_core::policy::{Force, Limits};
+use derelict_core::policy::{Force, Limits, Selection};
 use derelict_core::recheck::{Recheck, SecondLook, recheck};
 use derelict_core::verdict::judge;
 
 use crate::support::{NOW, POLICY, Parts, clean, judged, unsaved};
 
 fn planned(parts: Parts) -> Removal {
-    let plan = Plan::new(vec![judged("w", 1, parts)], Force::UnsavedAsShown, Limits { removals: None, bytes: None });
+    let plan = Plan::new(vec![judged("w", 1, parts)], &Selection::new(Force::UnsavedAsShown, Limits::NONE));
     plan.removals()[0].clone()
 }
 

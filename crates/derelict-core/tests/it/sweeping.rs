@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use derelict_core::evidence::{Candidate, ClaimedPath, Evidence, Lease, Observed};
 use derelict_core::ids::{IntentId, NonEmpty, SourceId};
-use derelict_core::outcome::{Discarded, Fate, Outcome, Refusal, Release, StopReason};
+use derelict_core::outcome::{Discarded, Fate, FateName, Outcome, Refusal, Release, StopReason};
 use derelict_core::plan::{Consent, Plan};
-use derelict_core::policy::{Force, Limits};
+use derelict_core::policy::{Force, Limit, Limits, Selection};
 use derelict_core::ports::{Discard, Journal, JournalLost, Lock, LockBusy, Observe, Opened, Reclaim, SourceLost};
 use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
 use derelict_core::record::{Intent, SweepReport};
@@ -203,7 +203,7 @@ struct Run {
 fn run(scripts: &[Script], refresh: Option<SourceLost>, limits: Limits, cancel_after: usize) -> Run {
     let mut all: Vec<_> = (0..scripts.len()).map(|n| judged(&format!("w{n:03}"), 1, clean())).collect();
     all.push(judged("kept", 1, unsaved("x")));
-    let plan = Plan::new(all, Force::No, limits);
+    let plan = Plan::new(all, &Selection::new(Force::No, limits));
     let digest = plan.digest();
     let approved = plan.approve(Consent::Operator { seen: digest }).expect("because it was seen");
     let steps = Rc::new(RefCell::new(Vec::new()));
@@ -215,7 +215,7 @@ fn run(scripts: &[Script], refresh: Option<SourceLost>, limits: Limits, cancel_a
     let (mut asked, mut announced) = (0, 0);
     let cancelled = || {
         asked += 1;
-        asked > cancel_after
+        (asked > cancel_after).then_some(StopReason::Cancelled)
     };
     let report = sweep(&approved, &POLICY, NOW, world, cancelled, |_| announced += 1);
     let steps = steps.borrow().clone();
@@ -223,7 +223,7 @@ fn run(scripts: &[Script], refresh: Option<SourceLost>, limits: Limits, cancel_a
 }
 
 fn one(script: Script) -> Run {
-    run(&[script], None, Limits { removals: None, bytes: None }, usize::MAX)
+    run(&[script], None, Limits::NONE, usize::MAX)
 }
 
 fn fate(run: &Run) -> Fate {
@@ -295,7 +295,7 @@ fn whoever_came_just_before_the_fence_gets_the_directory_back() {
 
 #[test]
 fn a_lost_source_or_journal_stops_before_the_deed_and_keeps_the_record_of_what_was_done() {
-    let no_limits = Limits { removals: None, bytes: None };
+    let no_limits = Limits::NONE;
     let stop = StopReason::SourceLost { source: SourceId("devpod".into()), why: "gone".into() };
     for (script, stop, deed) in [
         (Script::SourceLost, stop.clone(), 1),
@@ -305,8 +305,8 @@ fn a_lost_source_or_journal_stops_before_the_deed_and_keeps_the_record_of_what_w
         let run = run(&[Script::Goes, script, Script::Goes], None, no_limits, usize::MAX);
         assert_eq!(run.report.stop, stop);
         assert_eq!(run.steps.iter().filter(|step| *step == "discard").count(), deed);
-        assert_eq!((run.report.tally().of("not_reached"), run.report.tally().of("unsaved")), (1, 1));
-        assert_eq!(run.report.tally().of("removed"), deed as u64);
+        assert_eq!((run.report.tally().of(FateName::NotReached), run.report.tally().of(FateName::Unsaved)), (1, 1));
+        assert_eq!(run.report.tally().of(FateName::Removed), deed as u64);
         assert_eq!(run.report.discarded(), Discarded { entries: 3 * deed as u64, bytes: 40 * deed as u64 });
     }
     let run = run(&[Script::Goes], Some(lost()), no_limits, usize::MAX);
@@ -315,18 +315,18 @@ fn a_lost_source_or_journal_stops_before_the_deed_and_keeps_the_record_of_what_w
 
 #[test]
 fn cancelling_finishes_the_removal_in_hand_and_begins_no_other() {
-    let run = run(&[Script::Goes, Script::Goes, Script::Goes], None, Limits { removals: None, bytes: None }, 1);
+    let run = run(&[Script::Goes, Script::Goes, Script::Goes], None, Limits::NONE, 1);
     assert_eq!(run.report.stop, StopReason::Cancelled);
-    assert_eq!((run.report.tally().of("removed"), run.report.tally().of("not_reached")), (1, 2));
+    assert_eq!((run.report.tally().of(FateName::Removed), run.report.tally().of(FateName::NotReached)), (1, 2));
     assert_eq!(run.announced, 1);
 }
 
 #[test]
 fn what_is_beyond_the_limit_is_named_and_is_the_reason_to_stop() {
-    let run = run(&[Script::Goes, Script::Goes], None, Limits { removals: Some(1), bytes: None }, usize::MAX);
-    assert_eq!(run.report.stop, StopReason::LimitReached);
+    let run = run(&[Script::Goes, Script::Goes], None, Limits { removals: Some(1), ..Limits::NONE }, usize::MAX);
+    assert_eq!(run.report.stop, StopReason::LimitReached(Limit::Removals));
     let counts: Vec<_> = run.report.tally().iter().collect();
-    assert_eq!(counts, [("beyond_limit", 1), ("removed", 1), ("unsaved", 1)]);
+    assert_eq!(counts, [(FateName::Unsaved, 1), (FateName::BeyondLimit, 1), (FateName::Removed, 1)]);
 }
 
 proptest! {
@@ -337,7 +337,7 @@ proptest! {
         removals in proptest::option::of(0_u64..12),
         cancel_after in 0_usize..14,
     ) {
-        let limits = Limits { removals, bytes: None };
+        let limits = Limits { removals, ..Limits::NONE };
         let run = run(&scripts, source_lost.then(lost), limits, cancel_after);
         prop_assert_eq!(run.report.tally().scanned(), scripts.len() as u64 + 1);
         let sum: u64 = run.report.tally().iter().map(|(_, count)| count).sum();

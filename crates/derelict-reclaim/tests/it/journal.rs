@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use derelict_core::ids::{Digest, IntentId};
-use derelict_core::outcome::{Discarded, Outcome, Release, StopReason};
+use derelict_core::outcome::{Discarded, FateName, Outcome, Release, StopReason};
 use derelict_core::ports::Journal as _;
 use derelict_core::record::Intent;
 use derelict_reclaim::journal::{JOURNAL_FILE, Journal, JournalError, unfinished};
@@ -193,7 +193,7 @@ fn a_journal_that_cannot_be_written_stops_the_sweep_before_the_deed() {
     assert_eq!(numbers(&world.journal()).len(), written);
     let report = world.sweep(vec![world.candidate("a"), world.candidate("b")], |_| {});
     assert!(matches!(&report.stop, StopReason::JournalLost(why) if why.contains(JOURNAL_FILE)), "{:?}", report.stop);
-    assert_eq!((report.tally().of("interrupted"), report.tally().of("not_reached")), (1, 1));
+    assert_eq!((report.tally().of(FateName::Interrupted), report.tally().of(FateName::NotReached)), (1, 1));
     assert!(exists(world.clone("a/file")) && exists(world.clone("b/file")));
 }
 

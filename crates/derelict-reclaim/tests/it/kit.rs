@@ -9,7 +9,7 @@ use derelict_core::evidence::{Candidate, Evidence, Layout, Observed, Proof, Sour
 use derelict_core::ids::{FileIdentity, SourceId, Timestamp, WorkspaceName};
 use derelict_core::outcome::{Discarded, Fate, Outcome, Refusal};
 use derelict_core::plan::{ApprovedPlan, Consent, Judged, Plan};
-use derelict_core::policy::{Force, Limits, Policy, Window};
+use derelict_core::policy::{Force, Limits, Policy, Selection, Window};
 use derelict_core::ports::{Observe, SourceLost};
 use derelict_core::record::SweepReport;
 use derelict_core::size::{Completeness, Size};
@@ -107,7 +107,7 @@ impl World {
             reclaim: &mut reclaimer,
             journal: &mut journal,
         };
-        sweep(&approved(candidates), &policy(), NOW, world, || false, |_| {})
+        sweep(&approved(candidates), &policy(), NOW, world, || None, |_| {})
     }
 
     /// Removes one clone, and tells how that ended.
@@ -161,7 +161,7 @@ pub(crate) fn approved(candidates: Vec<Candidate>) -> ApprovedPlan {
         let verdict = judge(&evidence, &policy(), NOW);
         Judged { candidate, evidence, size, verdict }
     });
-    let plan = Plan::new(judged.collect(), Force::No, Limits { removals: None, bytes: None });
+    let plan = Plan::new(judged.collect(), &Selection::new(Force::No, Limits::NONE));
     let seen = plan.digest();
     plan.approve(Consent::Operator { seen }).expect("because this plan was seen")
 }

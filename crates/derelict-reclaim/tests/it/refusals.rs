@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use derelict_core::ids::IntentId;
-use derelict_core::outcome::Outcome;
+use derelict_core::outcome::{FateName, Outcome};
 use derelict_core::ports::{Opened, Reclaim};
 use derelict_core::recheck::{Recheck, SecondLook, recheck};
 use derelict_core::verdict::judge;
@@ -241,7 +241,7 @@ fn one_that_is_stuck_does_not_keep_the_others() {
     let _frozen = Immutable::set(&stuck.join("file"), world.base());
     let report = world.sweep(vec![world.candidate("stuck"), world.candidate("goes")], |_| {});
     let tally = report.tally();
-    assert_eq!((tally.of("refused"), tally.of("removed"), tally.scanned()), (1, 1, 2));
+    assert_eq!((tally.of(FateName::Refused), tally.of(FateName::Removed), tally.scanned()), (1, 1, 2));
 }
 
 #[test]

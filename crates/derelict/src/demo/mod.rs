@@ -31,7 +31,7 @@ pub(crate) fn run(audience: Audience, console: &mut Console) -> Result<Exit, Fai
             Audience::Nobody => Wish::Given,
         },
         force: Force::No,
-        limits: Limits { removals: None, bytes: None },
+        limits: Limits::NONE,
         acknowledged: Vec::new(),
         format: Format::Human(Detail::Usual),
     };

@@ -1,6 +1,6 @@
 //! The end of a sweep for people: every directory that is not simply gone, and the totals.
 
-use derelict_core::outcome::{Fate, Outcome, Release};
+use derelict_core::outcome::{Fate, FateName, Outcome, Release};
 
 use crate::aftermath::{Aftermath, Recovery};
 use crate::out::{Out, Paint};
@@ -34,7 +34,7 @@ pub(crate) fn aftermath(out: &mut Out, paint: Paint, after: &Aftermath) {
 /// A removal that went well, and what the plan has shown already, need no line of their own.
 fn worth_a_line(fate: &Fate) -> bool {
     match fate {
-        Fate::Kept(_) | Fate::BeyondLimit => false,
+        Fate::Kept(_) | Fate::Removable | Fate::BeyondLimit => false,
         Fate::NotReached => true,
         Fate::Settled(outcome) => match outcome {
             Outcome::Removed { release, .. } => match release {
@@ -53,7 +53,7 @@ fn worth_a_line(fate: &Fate) -> bool {
 }
 
 fn totals(out: &mut Out, paint: Paint, after: &Aftermath) {
-    let removed = after.report.tally().of("removed");
+    let removed = after.report.tally().of(FateName::Removed);
     let discarded = after.report.discarded();
     let heading = format!("Removed {}", text::count(removed, text::DIRECTORY));
     let what = format!("{}, {}", text::count(discarded.entries, text::ENTRY), text::bytes(discarded.bytes));

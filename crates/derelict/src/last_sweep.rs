@@ -23,12 +23,12 @@ const DIGITS: usize = 16;
 
 /// The memory of one root.
 #[derive(Debug, Clone)]
-pub(crate) struct History {
+pub(crate) struct Remembered {
     root: PathBuf,
     file: PathBuf,
 }
 
-impl History {
+impl Remembered {
     /// The memory of `root` in the directory `state`, which need not exist yet.
     pub(crate) fn of(root: &Path, state: &Path) -> Self {
         let digest = Digest::of_bytes(root.as_os_str().as_encoded_bytes()).to_string();
@@ -124,10 +124,10 @@ mod tests {
     #[test]
     fn the_last_sweep_of_each_root_is_remembered_exactly() {
         let state = tempfile::tempdir().unwrap();
-        let [a, b, c] = ["/a", "/b", "/c"].map(|root| History::of(Path::new(root), state.path()));
+        let [a, b, c] = ["/a", "/b", "/c"].map(|root| Remembered::of(Path::new(root), state.path()));
         assert_eq!(a.last().unwrap(), None);
-        for (history, owners) in [(&a, 1), (&b, 2), (&a, 3)] {
-            history.remember(&sweep(owners)).unwrap();
+        for (remembered, owners) in [(&a, 1), (&b, 2), (&a, 3)] {
+            remembered.remember(&sweep(owners)).unwrap();
         }
         assert_eq!(a.last().unwrap(), Some(sweep(3)));
         assert_eq!(b.last().unwrap(), Some(sweep(2)));
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn a_memory_that_cannot_be_understood_is_refused_by_its_name() {
         let state = tempfile::tempdir().unwrap();
-        let history = History::of(Path::new("/a"), state.path());
+        let remembered = Remembered::of(Path::new("/a"), state.path());
         for content in ["", "nonsense", r#"{"v":2}"#, r#"{"v":1,"root":"/b"}"#, r#"{"v":1,"root":"/a","owners":-1}"#] {
-            std::fs::write(&history.file, content).unwrap();
-            let error = format!("{:#}", history.last().unwrap_err());
+            std::fs::write(&remembered.file, content).unwrap();
+            let error = format!("{:#}", remembered.last().unwrap_err());
             assert!(error.starts_with("cannot tell from ") && error.contains("last-sweep-"), "{content:?}: {error}");
         }
     }
