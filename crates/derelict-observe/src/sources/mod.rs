@@ -4,6 +4,7 @@
 
 pub(crate) mod devlaunch;
 pub(crate) mod devpod;
+pub mod table;
 
 use derelict_core::ids::SourceId;
 

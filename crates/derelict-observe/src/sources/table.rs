@@ -1,0 +1,140 @@
+//! The words in which a table of owners is asked: rows by id, one snapshot per sweep and one row per
+//! re-check. Which database answers is said in the files beside this one; what a row means for a
+//! directory is decided in `derelict-core`.
+
+use std::fmt;
+
+use derelict_core::ids::Timestamp;
+use derelict_core::ports::{LockBusy, SourceLost};
+
+/// One row, as its source gave it. One id may have several; each is a claim of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Whose directory it is, in the canonical form of the source's ids.
+    pub id: String,
+    /// When the owner last used it; `None` is a NULL: not known, and so kept.
+    pub last_used_at: Option<Timestamp>,
+    /// Why the source holds it whatever its age, in the source's own words.
+    pub held: Option<String>,
+}
+
+/// The rows of many ids, read at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Rows, in no particular order. Ids that were not asked for are left out.
+    pub rows: Vec<Row>,
+    /// The clock of the source when it answered; `None` where it has none of its own.
+    pub clock: Option<Timestamp>,
+}
+
+/// How the ids of a source are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdScheme {
+    /// A UUID of 32 hexadecimal digits in five groups; upper and lower case are the same.
+    Uuid,
+    /// Any text; upper and lower case differ.
+    Text,
+    /// Any text; upper and lower case of ASCII letters are the same.
+    TextIgnoringCase,
+}
+
+impl IdScheme {
+    /// The canonical form of a directory's name as an id of this source; `None` when it cannot be one,
+    /// which makes its owner unknown and not absent.
+    #[must_use]
+    pub fn canonical(self, name: &[u8]) -> Option<String> {
+        let name = std::str::from_utf8(name).ok()?;
+        match self {
+            Self::Uuid => is_uuid(name).then(|| name.to_ascii_lowercase()),
+            Self::Text => Some(name.to_owned()),
+            Self::TextIgnoringCase => Some(name.to_ascii_lowercase()),
+        }
+    }
+}
+
+/// Where the dashes of a UUID stand.
+const DASHES: [usize; 4] = [8, 13, 18, 23];
+
+/// How long a UUID is in text.
+const UUID_LENGTH: usize = 36;
+
+fn is_uuid(name: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| if DASHES.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    name.len() == UUID_LENGTH && name.bytes().enumerate().all(fits)
+}
+
+/// Who may sweep a root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leadership {
+    /// We do, until the source is dropped or its session is lost.
+    Ours,
+    /// Somebody else does.
+    Theirs,
+    /// The source cannot tell; a lock on the machine has to do.
+    NoneOfItsBusiness,
+}
+
+/// Held from the re-check to the settlement; released when dropped.
+pub trait RowLock: fmt::Debug {}
+
+/// A table of owners. Everything is read-only, and every call has a deadline of its own.
+pub trait OwnerTable: fmt::Debug + Send {
+    /// How its ids are written.
+    fn ids(&self) -> IdScheme;
+
+    /// Connects anew, with a bounded number of tries, if there is no session: once at the start of a
+    /// sweep and never within one.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when it cannot be reached, or must not be asked (a read replica, another schema).
+    fn connect(&mut self) -> Result<(), SourceLost>;
+
+    /// Becomes the only sweeper that uses this key with this source, without waiting.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when that cannot be found out.
+    fn lead(&mut self, key: &str) -> Result<Leadership, SourceLost>;
+
+    /// The rows of all these canonical ids, in one query for each chunk, at one instant.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when the query fails, or what it returns is not what was agreed.
+    fn rows(&mut self, ids: &[String]) -> Result<Snapshot, SourceLost>;
+
+    /// The rows of one id, read now; tried once and never again.
+    ///
+    /// # Errors
+    /// [`SourceLost`], which ends the sweep.
+    fn row(&mut self, id: &str) -> Result<Vec<Row>, SourceLost>;
+
+    /// Takes the lock under which the source's own program changes the life of this owner; `None` if
+    /// the source has none. One bounded wait.
+    ///
+    /// # Errors
+    /// [`LockBusy`] when somebody else holds it, or it cannot be taken.
+    fn lock(&mut self, id: &str) -> Result<Option<Box<dyn RowLock>>, LockBusy>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upper_case_uuid_is_the_same_id_and_anything_else_is_none() {
+        let canonical = |name: &str| IdScheme::Uuid.canonical(name.as_bytes());
+        let id = "0188a3c2-7b1d-4c5e-9f00-00000000abcd";
+        assert_eq!(canonical(&id.to_uppercase()).as_deref(), Some(id));
+        for odd in ["", "home", "0188a3c27b1d4c5e9f0000000000abcd", "{0188a3c2-7b1d-4c5e-9f00-00000000abcd}"] {
+            assert_eq!(canonical(odd), None, "{odd}");
+        }
+        assert_eq!(canonical("0188a3c2-7b1d-4c5e-9f00-00000000abcg"), None);
+        assert_eq!(IdScheme::Uuid.canonical(b"0188a3c2-7b1d-4c5e-9f00-00000000abc\xff"), None);
+    }
+
+    #[test]
+    fn text_ids_keep_or_lose_their_case_as_the_source_says() {
+        assert_eq!(IdScheme::Text.canonical(b"Run-7").as_deref(), Some("Run-7"));
+        assert_eq!(IdScheme::TextIgnoringCase.canonical(b"Run-7").as_deref(), Some("run-7"));
+        assert_eq!(IdScheme::Text.canonical(b"\xff"), None);
+    }
+}
