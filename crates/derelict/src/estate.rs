@@ -226,7 +226,7 @@ fn doing(step: Progress) -> String {
 
 fn skipped(skipped: derelict_observe::Skipped) -> Skipped {
     let weight = match skipped.kind {
-        SkipKind::Symlink | SkipKind::NotADirectory => Weight::Harmless,
+        SkipKind::Symlink | SkipKind::NotADirectory | SkipKind::Hidden => Weight::Harmless,
         SkipKind::Mount => Weight::Plain,
         SkipKind::Unreadable => Weight::Blind,
     };
