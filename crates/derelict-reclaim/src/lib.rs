@@ -17,6 +17,7 @@ mod lines;
 pub mod lock;
 mod mounts;
 pub mod reclaimer;
+pub mod records;
 pub mod recover;
 mod refusals;
 pub mod release;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{NotEntered, Obstacle, Place, Root, find, open_confirmed};
 use crate::fence::{JournalId, NotMoved, Stage, TrashName, make_durable, rename_exactly};
-use crate::release::DevlaunchRecords;
+use crate::records::Records;
 use crate::remove::{Tree, discard};
 use crate::stat::words;
 use crate::{mounts, stat};
@@ -30,11 +30,11 @@ pub struct OpenWorkspace {
     pub(crate) identity: FileIdentity,
 }
 
-/// Removes directories below one root of a devlaunch cache.
+/// Removes directories below one root.
 #[derive(Debug)]
 pub struct Reclaimer {
     pub(crate) root: Root,
-    pub(crate) records: DevlaunchRecords,
+    pub(crate) records: Records,
     journal: JournalId,
 }
 
@@ -66,8 +66,8 @@ impl Place {
 impl Reclaimer {
     /// Removes below `root`, drops from `records`, and marks its trash with the journal's name.
     #[must_use]
-    pub fn new(root: Root, records: DevlaunchRecords, journal: JournalId) -> Self {
-        Self { root, records, journal }
+    pub fn new(root: Root, records: impl Into<Records>, journal: JournalId) -> Self {
+        Self { root, records: records.into(), journal }
     }
 
     pub(crate) fn trash(&self, intent: IntentId, stage: Stage) -> TrashName {

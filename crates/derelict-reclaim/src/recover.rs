@@ -22,7 +22,6 @@ use crate::beneath::{Place, enter, find};
 use crate::descend::{is_dot, read_buffer};
 use crate::fence::{NotMoved, Stage, TrashName, is_trash_name, make_durable, rename_exactly};
 use crate::journal::{Journal, OpenIntent};
-use crate::lock::CLONE_LEVELS;
 use crate::reclaimer::{
     Discarding, OpenWorkspace, Reclaimer, discard_marked, hold, is_same_tree, not_put_back, prove_unmounted,
 };
@@ -269,7 +268,8 @@ fn enter_trash(place: &Place, top: &Seen, name: &CStr) -> Result<(OwnedFd, Seen)
 /// Everything that is named like trash where clones lie, with what its name says.
 fn all_trash(reclaimer: &Reclaimer) -> Vec<(Option<TrashName>, PathBuf)> {
     let mut trash = Vec::new();
-    collect_trash(reclaimer.root.dir(), reclaimer.root.path(), reclaimer.root.seen(), CLONE_LEVELS, &mut trash);
+    let root = &reclaimer.root;
+    collect_trash(root.dir(), root.path(), root.seen(), reclaimer.records.levels(), &mut trash);
     trash
 }
 
