@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use derelict_core::evidence::{
     Answer, Blind, Candidate, Channel, ChannelReport, Claim, ClaimedPath, Evidence, Layout, Lease, Observed, Proof,
@@ -47,7 +48,13 @@ struct Known {
     around: Surroundings,
     /// What the last re-check saw, to be compared by the second look.
     traced: Option<(Candidate, Trace)>,
+    /// Who used what at the last second look, and when that was.
+    lately: Option<(Instant, Occupancy)>,
 }
+
+/// How old a look at the processes may be for a re-check. It spares a directory in use from being fenced and put
+/// back; what decides is the second look, which always looks anew.
+const LATELY: Duration = Duration::from_secs(1);
 
 /// What one look at one directory came to.
 struct Look {
@@ -59,7 +66,7 @@ struct Look {
 /// What is read once and then matched against many directories.
 struct Views<'v> {
     spec: &'v RootSpec,
-    occupancy: Occupancy,
+    occupancy: &'v Occupancy,
     around: &'v Surroundings,
 }
 
@@ -94,7 +101,8 @@ impl RootObserver {
         let scan = list::list(&self.spec.path).map_err(|error| self.absent(&error))?;
         let asked = self.ask(&scan, clock)?;
         let (around, borrowers) = self.around(&scan)?;
-        let views = Views { spec: &self.spec, occupancy: Occupancy::snapshot(self.now), around: &around };
+        let occupancy = Occupancy::snapshot(self.now);
+        let views = Views { spec: &self.spec, occupancy: &occupancy, around: &around };
         let (total, done) = (scan.found.len() as u64, std::sync::atomic::AtomicU64::new(0));
         let sightings = parallel::each(&scan.found, |found| {
             let sighting = views.sighting(&scan, found, self.report(found, asked.as_ref()));
@@ -111,8 +119,7 @@ impl RootObserver {
             processes: views.occupancy.view(),
             borrowers,
         };
-        drop(views);
-        self.known = Some(Known { scan, around, traced: None });
+        self.known = Some(Known { scan, around, traced: None, lately: None });
         Ok(survey)
     }
 
@@ -124,12 +131,15 @@ impl RootObserver {
     pub fn look_again(&mut self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
         let report = self.ask_again(candidate)?;
         let (known, spec) = (self.known.as_mut().ok_or_else(|| not_surveyed(&self.spec))?, &self.spec);
-        let views = Views { spec, occupancy: Occupancy::snapshot(self.now), around: &known.around };
+        let lately = known.lately.take().filter(|(at, _)| at.elapsed() < LATELY);
+        let (at, occupancy) = lately.unwrap_or_else(|| (Instant::now(), Occupancy::snapshot(self.now)));
+        let views = Views { spec, occupancy: &occupancy, around: &known.around };
         let look = match known.scan.find(candidate) {
             Some(found) => views.look(found, dir, report),
             None => blind_look(report, "it was not part of the survey"),
         };
         known.traced = Some((candidate.clone(), look.trace));
+        known.lately = Some((at, occupancy));
         Ok(look.evidence)
     }
 
@@ -145,10 +155,13 @@ impl RootObserver {
         first: &Evidence,
     ) -> Result<Evidence, SourceLost> {
         let report = self.ask_again(candidate)?;
-        let known = self.known.as_ref().ok_or_else(|| not_surveyed(&self.spec))?;
-        let views = Views { spec: &self.spec, occupancy: Occupancy::snapshot(self.now), around: &known.around };
+        let known = self.known.as_mut().ok_or_else(|| not_surveyed(&self.spec))?;
+        let (at, occupancy) = (Instant::now(), Occupancy::snapshot(self.now));
+        let views = Views { spec: &self.spec, occupancy: &occupancy, around: &known.around };
         let traced = known.traced.as_ref().filter(|(traced, _)| traced == candidate).map(|(_, trace)| *trace);
-        Ok(views.second_look(candidate, dir, report, first, traced))
+        let evidence = views.second_look(candidate, dir, report, first, traced);
+        known.lately = Some((at, occupancy));
+        Ok(evidence)
     }
 
     fn absent(&self, error: &io::Error) -> NotSurveyed {

@@ -8,6 +8,8 @@ mod ownership;
 #[cfg(test)]
 mod recheck;
 #[cfg(test)]
+mod roots;
+#[cfg(test)]
 mod surveying;
 #[cfg(test)]
 mod uses;
