@@ -4,6 +4,8 @@
 mod bounded;
 pub(crate) mod heartbeat;
 pub(crate) mod http;
+pub(crate) mod log;
+pub(crate) mod logger;
 pub(crate) mod metrics;
 mod page;
 #[cfg(test)]
