@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::scratch::{Scratch, exists, write};
+use crate::scratch::{Scratch, exists, read, write};
 
 /// How long a server may take to start or to stop; it takes a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -221,6 +221,32 @@ impl Server {
         self.restart();
     }
 
+    /// Asks everybody but the superuser for a password from now on.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn require_passwords(&self) {
+        write(self.data().join("pg_hba.conf"), "local all postgres trust\nlocal all all scram-sha-256\n");
+        self.named("postgres").sql("select pg_reload_conf()");
+    }
+
+    /// Stops all its processes in the middle of what they do, until the guard is dropped.
+    ///
+    /// # Panics
+    /// When that fails.
+    #[must_use]
+    pub fn freeze(&self) -> Frozen {
+        let pids = read(self.data().join("postmaster.pid"));
+        let first = String::from_utf8_lossy(&pids).lines().next().map(str::to_owned);
+        let postmaster = first.expect("because a running server says its number");
+        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &postmaster]).output();
+        let children = children.expect("because ps can be started").stdout;
+        let children = String::from_utf8_lossy(&children).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let frozen = Frozen { pids: [vec![postmaster], children].concat() };
+        frozen.signal("STOP");
+        frozen
+    }
+
     /// What it wrote to its log.
     #[must_use]
     pub fn log(&self) -> String {
@@ -239,6 +265,26 @@ impl Drop for Server {
         } else {
             self.kill();
         }
+    }
+}
+
+/// A server that does nothing and closes nothing.
+#[derive(Debug)]
+pub struct Frozen {
+    pids: Vec<String>,
+}
+
+impl Frozen {
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").arg(format!("-{signal}")).args(&self.pids).status();
+        assert!(sent.is_ok_and(|status| status.success()), "cannot send {signal} to {:?}", self.pids);
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // One of them may have ended, and a failing test must not fail a second time here.
+        let _ = Command::new("kill").arg("-CONT").args(&self.pids).stderr(Stdio::null()).status();
     }
 }
 
