@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests build what is looked at")]
 
 #[cfg(test)]
+mod command;
+#[cfg(test)]
 mod listing;
 #[cfg(test)]
 mod ownership;
@@ -11,6 +13,7 @@ mod postgres;
 mod recheck;
 #[cfg(test)]
 mod roots;
+mod sqlite;
 #[cfg(test)]
 mod surveying;
 #[cfg(test)]
