@@ -30,7 +30,10 @@ const EXAMPLES: &str = "Examples:
   derelict prune                  show what may go from the devlaunch cache, and ask
   derelict prune -n               show it, change nothing
   derelict prune -y               remove what may go, without asking
-  derelict explain PATH           why one directory stays or goes";
+  derelict explain PATH           why one directory stays or goes
+  derelict config check           what is wrong with the configuration of unattended sweeps
+  derelict reap                   sweep the configured roots once
+  derelict serve                  sweep them at their intervals";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -41,6 +44,89 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Build a small estate of real repositories and prune it
     Demo(Appearance),
+    /// Sweep the configured roots once, unattended: for cron, a timer or a CronJob
+    Reap(Reap),
+    /// Sweep the configured roots at their intervals, with metrics and health
+    Serve(Serve),
+    /// Check or show the configuration of unattended sweeps, or print its schema
+    Config(ConfigFlags),
+}
+
+/// Flags of `reap`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Reap {
+    /// A configuration file, beside /etc/derelict/config.toml and your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Sweep this root alone; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) root: Vec<String>,
+
+    /// Report what would go, remove nothing, whatever is armed
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+
+    /// Go on although this circuit breaker tripped; the report names it
+    #[arg(long, value_name = "BREAKER", value_parser = PossibleValuesParser::new(BREAKERS), hide_possible_values = true)]
+    pub(crate) acknowledge: Vec<String>,
+
+    /// Name every directory
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+
+    /// Print one JSON object instead of the report
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the metrics of this run to a file that node_exporter reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics_textfile: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// A configuration file, beside /etc/derelict/config.toml and your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigFlags {
+    /// What to do with it
+    #[arg(value_enum)]
+    pub(crate) action: ConfigAction,
+
+    /// A configuration file, beside /etc/derelict/config.toml and your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Print one JSON object instead
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigAction {
+    /// Say what is wrong with it
+    Check,
+    /// Print what is in force, and where each value is from
+    Show,
+    /// Print its JSON Schema
+    Schema,
 }
 
 /// Flags of `prune`.

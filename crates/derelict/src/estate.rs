@@ -1,12 +1,9 @@
 //! A devlaunch cache as the front end sees it: where it is, what a survey of it comes to, and what the breakers
 //! remember of it. It only looks; what changes anything is in [`crate::act`].
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, Timestamp};
 use derelict_core::outcome::Breaker;
@@ -32,9 +29,6 @@ pub(crate) const POLICY: Policy =
 
 /// Clocks of a machine and of its file servers differ by seconds; by minutes, one of them is wrong.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5 * 60);
-
-/// The state directory is for its owner only.
-const STATE_MODE: u32 = 0o700;
 
 /// A cache that exists.
 #[derive(Debug)]
@@ -159,8 +153,6 @@ impl Estate {
         if self.only().is_some() {
             return Ok(());
         }
-        let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(&self.state);
-        made.with_context(|| format!("cannot make {}", text::path(&self.state)))?;
         let Memory { now, root, owners, referenced } = memory.clone();
         self.remembered().remember(&LastSweep { at: now, root, owners, referenced })
     }
@@ -194,7 +186,7 @@ impl Estate {
             None => last,
             Some(_) => LastSweep { referenced: 0, ..last },
         });
-        let tripped = breakers(judged, memory.owners, memory.root, last.as_ref(), memory.now);
+        let tripped = breakers(judged, Some(memory.owners), memory.root, last.as_ref(), memory.now);
         let answer = |breaker: &Breaker| {
             let known = request.acknowledged.iter().any(|name| name == breaker.name());
             if known { AlarmAnswer::Acknowledged } else { AlarmAnswer::Open }

@@ -2,8 +2,10 @@
 //!
 //! A path is a string when it is UTF-8 and `{"hex": "…"}` when it is not, so no byte is lost. Nothing is decided here.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 
 use derelict_core::outcome::{Fate, verdict_label};
 use derelict_core::plan::{Judged, Removal};
@@ -60,6 +62,16 @@ pub(crate) fn explain(judged: &Judged, evidence: &Value, exit: Exit) -> Value {
 /// A path without loss.
 pub(crate) fn path(path: &Path) -> Value {
     bytes(path.as_os_str().as_encoded_bytes())
+}
+
+/// A path as [`path`] wrote it; `None` for anything else.
+pub(crate) fn parse_path(value: &Value) -> Option<PathBuf> {
+    if let Some(text) = value.as_str() {
+        return Some(PathBuf::from(text));
+    }
+    let digits = value.get("hex")?.as_str()?.as_bytes().chunks(2);
+    let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    Some(PathBuf::from(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?)))
 }
 
 /// Bytes that are text as a rule.

@@ -6,6 +6,7 @@
 mod act;
 mod aftermath;
 mod cli;
+mod config;
 mod console;
 mod demo;
 mod estate;
@@ -19,11 +20,9 @@ mod last_sweep;
 mod out;
 mod progress;
 mod prune;
-#[cfg_attr(not(test), expect(dead_code, reason = "the daemon that sweeps is what uses it"))]
 mod reaper;
 mod report;
 mod signals;
-#[cfg_attr(not(test), expect(dead_code, reason = "the daemon that sweeps is what uses it"))]
 mod telemetry;
 mod text;
 mod words;
@@ -56,12 +55,14 @@ enum Twin {
 }
 
 fn run(cli: Cli) -> Exit {
+    let twin_of = |json, name| if json { Twin::Programs(name) } else { Twin::People };
     let (appearance, twin) = match &cli.command {
-        Command::Prune(flags) => (&flags.appearance, if flags.json { Twin::Programs("prune") } else { Twin::People }),
-        Command::Explain(flags) => {
-            (&flags.appearance, if flags.json { Twin::Programs("explain") } else { Twin::People })
-        }
+        Command::Prune(flags) => (&flags.appearance, twin_of(flags.json, "prune")),
+        Command::Explain(flags) => (&flags.appearance, twin_of(flags.json, "explain")),
         Command::Demo(appearance) => (appearance, Twin::People),
+        Command::Reap(flags) => (&flags.appearance, twin_of(flags.json, "reap")),
+        Command::Serve(flags) => (&flags.appearance, Twin::People),
+        Command::Config(flags) => (&flags.appearance, twin_of(flags.json, "config")),
     };
     let console = Console::new(appearance, host::color_wish());
     let mut console = match twin {
@@ -73,6 +74,9 @@ fn run(cli: Cli) -> Exit {
         Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
         Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
+        Command::Reap(flags) => reaper::reap::run(&flags, &Host::read(), &mut console),
+        Command::Serve(flags) => reaper::serve::run(&flags, &Host::read()),
+        Command::Config(flags) => config::command::run(&flags, &mut console),
     };
     let exit = ended.unwrap_or_else(|failure| fail(&failure, twin, &mut console));
     hand_on(console.out, exit)

@@ -241,7 +241,7 @@ pub(crate) fn stop(stop: &StopReason) -> Option<String> {
             Some(format!("stopped before the first removal: {}", self::breaker(breaker)))
         }
         StopReason::JournalLost(why) => Some(format!("stopped: the journal could not be written: {why}")),
-        StopReason::RootAbsent(root) => Some(format!("stopped: {} is missing", text::path(root))),
+        StopReason::RootAbsent(root) => Some(format!("stopped: {} is missing or cannot be read", text::path(root))),
         StopReason::Deadline => Some("stopped at its deadline; what was in hand was finished".into()),
         StopReason::Cancelled => Some("stopped on request; what was in hand was finished".into()),
     }

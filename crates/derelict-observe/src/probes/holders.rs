@@ -57,7 +57,6 @@ pub(crate) struct Holders {
     pub(crate) view: ProcessView,
 }
 
-
 #[derive(Debug)]
 struct Use {
     process: usize,

@@ -13,6 +13,7 @@ mod postgres;
 mod recheck;
 #[cfg(test)]
 mod roots;
+#[cfg(test)]
 mod sqlite;
 #[cfg(test)]
 mod surveying;
