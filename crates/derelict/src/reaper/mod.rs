@@ -1,0 +1,3 @@
+//! Unattended sweeps: what a sweep is recorded as. What is garbage is decided in `derelict-core`.
+
+pub(crate) mod record;
