@@ -4,6 +4,8 @@
 
 pub(crate) mod devlaunch;
 pub(crate) mod devpod;
+pub(crate) mod paperclip;
+pub mod postgres;
 pub mod table;
 
 use derelict_core::ids::SourceId;

@@ -2,6 +2,7 @@
 //! re-check. Which database answers is said in the files beside this one; what a row means for a
 //! directory is decided in `derelict-core`.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use derelict_core::ids::Timestamp;
@@ -14,7 +15,8 @@ pub struct Row {
     pub id: String,
     /// When the owner last used it; `None` is a NULL: not known, and so kept.
     pub last_used_at: Option<Timestamp>,
-    /// Why the source holds it whatever its age, in the source's own words.
+    /// Why the source holds it whatever its age, in the source's own words. Then a last use that is not
+    /// known adds nothing: the row may stand for a hold alone.
     pub held: Option<String>,
 }
 
@@ -115,9 +117,58 @@ pub trait OwnerTable: fmt::Debug + Send {
     fn lock(&mut self, id: &str) -> Result<Option<Box<dyn RowLock>>, LockBusy>;
 }
 
+/// Puts rows and what else is held together: rows of ids that were not asked for are left out, and who
+/// is held without a row gets one of its own.
+pub(crate) fn fold(asked: &[String], rows: Vec<Row>, holds: Vec<(String, String)>) -> Vec<Row> {
+    let asked: HashSet<&str> = asked.iter().map(String::as_str).collect();
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (id, reason) in holds {
+        if asked.contains(id.as_str()) {
+            reasons.entry(id).or_default().push(reason);
+        }
+    }
+    let mut rows: Vec<Row> = rows.into_iter().filter(|row| asked.contains(row.id.as_str())).collect();
+    if reasons.is_empty() {
+        return rows;
+    }
+    let mut reasons: BTreeMap<String, String> =
+        reasons.into_iter().map(|(id, reasons)| (id, reasons.join("; "))).collect();
+    let mut met = HashSet::new();
+    for row in &mut rows {
+        if let Some(reason) = reasons.get(&row.id) {
+            met.insert(row.id.clone());
+            row.held = Some(match row.held.take() {
+                Some(held) => format!("{held}; {reason}"),
+                None => reason.clone(),
+            });
+        }
+    }
+    reasons.retain(|id, _| !met.contains(id));
+    rows.extend(reasons.into_iter().map(|(id, reason)| Row { id, last_used_at: None, held: Some(reason) }));
+    rows
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hold_joins_the_rows_of_its_id_or_stands_alone() {
+        let row = |id: &str, held: Option<&str>| Row {
+            id: id.into(),
+            last_used_at: Some(Timestamp::new(7, 0)),
+            held: held.map(Into::into),
+        };
+        let hold = |id: &str, reason: &str| (id.to_owned(), reason.to_owned());
+        let asked = ["a", "b", "c", "d"].map(str::to_owned);
+        let folded = fold(
+            &asked,
+            vec![row("a", None), row("a", Some("kept")), row("b", None), row("stranger", None)],
+            vec![hold("a", "one"), hold("a", "two"), hold("c", "three"), hold("stranger", "four")],
+        );
+        let alone = Row { id: "c".into(), last_used_at: None, held: Some("three".into()) };
+        assert_eq!(folded, [row("a", Some("one; two")), row("a", Some("kept; one; two")), row("b", None), alone]);
+    }
 
     #[test]
     fn an_upper_case_uuid_is_the_same_id_and_anything_else_is_none() {

@@ -6,6 +6,8 @@ mod listing;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]
+mod postgres;
+#[cfg(test)]
 mod recheck;
 #[cfg(test)]
 mod surveying;
