@@ -7,13 +7,17 @@
 use std::borrow::Cow;
 
 use anyhow::{Context as _, bail};
-use tokio_postgres::types::{ToSql, Type};
+use derelict_observe::postgres::types::{ToSql, Type};
+use derelict_observe::postgres::{Access, Row, Session, Settings};
 
 use crate::ledger::store::{Column, DIRECTORY_COLUMNS, Parameter, Sql, Store, VERSION};
 use crate::reaper::record::DirectoryRecord;
 
 /// The schema, unless the configuration names another one.
 pub(crate) const SCHEMA: &str = "derelict";
+
+/// What the session is told to be doing when it fails.
+const DEED: &str = "the ledger of sweeps";
 
 /// The longest name that PostgreSQL does not cut, in bytes.
 const LONGEST_NAME: usize = 63;
@@ -74,31 +78,10 @@ const MIGRATIONS: [&str; VERSION as usize] = [r#"
         WHERE fate IN ('retained_resurrected', 'retained_changed');
 "#];
 
-/// A session with a server, as far as the store needs it. Losing it is an error of every call from then on.
-pub(crate) trait Session {
-    /// Runs statements without parameters.
-    ///
-    /// # Errors
-    /// When the server refuses them or is gone.
-    fn batch(&mut self, sql: &str) -> anyhow::Result<()>;
-
-    /// Runs one statement and says how many rows it changed.
-    ///
-    /// # Errors
-    /// When the server refuses it or is gone.
-    fn execute(&mut self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> anyhow::Result<u64>;
-
-    /// Asks one question.
-    ///
-    /// # Errors
-    /// When the server refuses it or is gone.
-    fn query(&mut self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> anyhow::Result<Vec<tokio_postgres::Row>>;
-}
-
 /// A schema on a server.
 #[derive(Debug)]
-pub(crate) struct Postgres<S> {
-    session: S,
+pub(crate) struct Postgres {
+    session: Session,
     /// Quoted.
     schema: String,
 }
@@ -107,11 +90,33 @@ pub(crate) struct Postgres<S> {
 ///
 /// # Errors
 /// When the name is none, when the server refuses or is gone, or when a newer program made the tables.
-pub(crate) fn open<S: Session>(session: S, schema: &str) -> anyhow::Result<Store<Postgres<S>>> {
+pub(crate) fn open(settings: &Settings, schema: &str) -> anyhow::Result<Store<Postgres>> {
     let quoted = quoted(schema)?;
+    let session = Session::connect(settings, Access::ReadWrite).context("cannot open the ledger")?;
     let mut opened = Postgres { session, schema: quoted };
-    opened.migrate(schema).with_context(|| format!("cannot open the ledger in the schema {}", opened.schema))?;
+    opened.migrate(schema).with_context(|| opened.place())?;
     Ok(Store(opened))
+}
+
+/// Opens the store in a schema of that name for reading; `None` where there is none.
+///
+/// # Errors
+/// When the name is none, when the server refuses or is gone, or when a newer program made the tables.
+pub(crate) fn open_to_read(settings: &Settings, schema: &str) -> anyhow::Result<Option<Store<Postgres>>> {
+    let quoted = quoted(schema)?;
+    let session = Session::connect(settings, Access::ReadOnly).context("cannot open the ledger")?;
+    let mut opened = Postgres { session, schema: quoted };
+    match opened.version().with_context(|| opened.place())? {
+        None | Some(0) => Ok(None),
+        Some(version) => readable(version).map(|()| Some(Store(opened))).with_context(|| format!("cannot open the ledger in the schema {schema}")),
+    }
+}
+
+fn readable(version: i64) -> anyhow::Result<()> {
+    if version > VERSION {
+        bail!("version {version} is newer than this program, which reads version {VERSION}");
+    }
+    Ok(())
 }
 
 /// A name as PostgreSQL takes any name.
@@ -122,16 +127,34 @@ fn quoted(name: &str) -> anyhow::Result<String> {
     Ok(format!("\"{}\"", name.replace('"', "\"\"")))
 }
 
-impl<S: Session> Postgres<S> {
+impl Postgres {
+    fn place(&self) -> String {
+        format!("cannot open the ledger in the schema {} of {}", self.schema, self.session.place())
+    }
+
+    fn batch(&mut self, sql: &str) -> anyhow::Result<()> {
+        Ok(self.session.batch(DEED, sql)?)
+    }
+
+    fn run(&mut self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> anyhow::Result<u64> {
+        let statement = self.session.prepare(DEED, sql)?;
+        Ok(self.session.execute(&statement, values)?)
+    }
+
+    fn rows(&mut self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> anyhow::Result<Vec<Row>> {
+        let statement = self.session.prepare(DEED, sql)?;
+        Ok(self.session.query(&statement, values)?)
+    }
+
     fn migrate(&mut self, name: &str) -> anyhow::Result<()> {
         if self.version()? == Some(VERSION) {
             return Ok(());
         }
-        self.session.batch("BEGIN")?;
-        let migrated = self.migrate_alone(name).and_then(|()| self.session.batch("COMMIT"));
+        self.batch("BEGIN")?;
+        let migrated = self.migrate_alone(name).and_then(|()| self.batch("COMMIT"));
         if migrated.is_err() {
             // The error that is returned says more than one of rolling back.
-            let _ = self.session.batch("ROLLBACK");
+            let _ = self.batch("ROLLBACK");
         }
         migrated
     }
@@ -139,26 +162,24 @@ impl<S: Session> Postgres<S> {
     fn migrate_alone(&mut self, name: &str) -> anyhow::Result<()> {
         // Two replicas may start at once; the lock goes with the transaction.
         let lock = "SELECT pg_advisory_xact_lock(hashtextextended('derelict ledger:' || $1, 0))";
-        self.session.query(lock, &[&name])?;
+        self.rows(lock, &[&name])?;
         let done = self.version()?;
         let version = done.unwrap_or(0);
-        if version > VERSION {
-            bail!("version {version} is newer than this program, which reads version {VERSION}");
-        }
+        readable(version)?;
         let schema = self.schema.clone();
         if done.is_none() {
             // Asked for and not tried: somebody who may not make schemas may have been given this one.
-            let there = self.session.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[&name])?;
+            let there = self.rows("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[&name])?;
             if there.is_empty() {
-                self.session.batch(&format!("CREATE SCHEMA {schema}"))?;
+                self.batch(&format!("CREATE SCHEMA {schema}"))?;
             }
             let table = "(version bigint PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())";
-            self.session.batch(&format!("CREATE TABLE {schema}.migrations {table}"))?;
+            self.batch(&format!("CREATE TABLE {schema}.migrations {table}"))?;
         }
         let steps = (1_i64..).zip(MIGRATIONS).skip_while(|(step, _)| *step <= version);
         for (step, sql) in steps {
-            self.session.batch(&sql.replace("{schema}", &schema))?;
-            self.session.execute(&format!("INSERT INTO {schema}.migrations (version) VALUES ($1)"), &[&step])?;
+            self.batch(&sql.replace("{schema}", &schema))?;
+            self.run(&format!("INSERT INTO {schema}.migrations (version) VALUES ($1)"), &[&step])?;
         }
         Ok(())
     }
@@ -166,34 +187,35 @@ impl<S: Session> Postgres<S> {
     /// The version of the tables; `None` when there are none.
     fn version(&mut self) -> anyhow::Result<Option<i64>> {
         let table = format!("{}.migrations", self.schema);
-        let there = self.session.query("SELECT to_regclass($1) IS NOT NULL", &[&table])?;
+        let there = self.rows("SELECT to_regclass($1) IS NOT NULL", &[&table])?;
         if !there.first().context("the server did not answer")?.try_get::<_, bool>(0)? {
             return Ok(None);
         }
-        let newest = self.session.query(&format!("SELECT coalesce(max(version), 0) FROM {table}"), &[])?;
+        let newest = self.rows(&format!("SELECT coalesce(max(version), 0) FROM {table}"), &[])?;
         Ok(Some(newest.first().context("the server did not answer")?.try_get(0)?))
     }
 }
 
-impl<S: Session> Sql for Postgres<S> {
+impl Sql for Postgres {
     fn schema(&self) -> &str {
         &self.schema
     }
 
     fn begin(&mut self) -> anyhow::Result<()> {
-        self.session.batch("BEGIN").context("cannot write the ledger")
+        self.batch("BEGIN").context("cannot write the ledger")
     }
 
     fn commit(&mut self) -> anyhow::Result<()> {
-        self.session.batch("COMMIT").context("cannot write the ledger")
+        self.batch("COMMIT").context("cannot write the ledger")
     }
 
     fn roll_back(&mut self) -> anyhow::Result<()> {
-        self.session.batch("ROLLBACK").context("cannot write the ledger")
+        self.batch("ROLLBACK").context("cannot write the ledger")
     }
 
     fn execute(&mut self, sql: &str, parameters: &[Parameter]) -> anyhow::Result<u64> {
-        self.session.execute(sql, &sent(parameters)).context("cannot write the ledger")
+        let parameters = storable_all(parameters);
+        self.run(sql, &sent(&parameters)).context("cannot write the ledger")
     }
 
     fn query(
@@ -202,7 +224,8 @@ impl<S: Session> Sql for Postgres<S> {
         parameters: &[Parameter],
         each: &mut dyn FnMut(Vec<Column>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let rows = self.session.query(sql, &sent(parameters)).context("cannot read the ledger")?;
+        let parameters = storable_all(parameters);
+        let rows = self.rows(sql, &sent(&parameters)).context("cannot read the ledger")?;
         for row in rows {
             each((0..row.len()).map(|n| column(&row, n)).collect::<anyhow::Result<_>>()?)?;
         }
@@ -246,7 +269,7 @@ impl<S: Session> Sql for Postgres<S> {
                 &bytes,
                 &intents,
             ];
-            self.session.execute(&sql, &parameters).context("cannot write the ledger")?;
+            self.run(&sql, &parameters).context("cannot write the ledger")?;
         }
         Ok(())
     }
@@ -262,7 +285,7 @@ fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\\0")) } else { Cow::Borrowed(text) }
 }
 
-fn column(row: &tokio_postgres::Row, n: usize) -> anyhow::Result<Column> {
+fn column(row: &Row, n: usize) -> anyhow::Result<Column> {
     let of = row.columns().get(n).context("the ledger answered with too few columns")?;
     let value = match *of.type_() {
         Type::INT8 => row.try_get::<_, Option<i64>>(n)?.map(Column::Number),
@@ -273,12 +296,23 @@ fn column(row: &tokio_postgres::Row, n: usize) -> anyhow::Result<Column> {
     Ok(value.unwrap_or(Column::Null))
 }
 
+/// The same for values of every kind.
+fn storable_all(parameters: &[Parameter]) -> Vec<Parameter> {
+    let storable = parameters.iter().map(|one| match one {
+        Parameter::Text(Some(text)) => Parameter::Text(Some(storable(text).into_owned())),
+        Parameter::Text(None) | Parameter::Number(_) | Parameter::Bytes(_) => one.clone(),
+    });
+    storable.collect()
+}
+
 /// The values as the session takes them.
 fn sent(parameters: &[Parameter]) -> Vec<&(dyn ToSql + Sync)> {
-    let sent = parameters.iter().map(|one| match one {
-        Parameter::Number(number) => number as &(dyn ToSql + Sync),
+    let sent = parameters.iter().map(|one| -> &(dyn ToSql + Sync) {
+        match one {
+        Parameter::Number(number) => number,
         Parameter::Text(text) => text,
         Parameter::Bytes(bytes) => bytes,
+        }
     });
     sent.collect()
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 use rustix::fs::OFlags;
 
@@ -215,7 +215,7 @@ impl Sql for Sqlite {
         let columns = statement.column_count();
         let mut rows = self.told("read", statement.query(params_from_iter(parameters)))?;
         while let Some(row) = self.told("read", rows.next())? {
-            let row = (0..columns).map(|n| Ok(column(self.told("read", row.get_ref(n))?)));
+            let row = (0..columns).map(|n| column(self.told("read", row.get_ref(n))?));
             each(row.collect::<anyhow::Result<_>>()?)?;
         }
         Ok(())
@@ -258,14 +258,13 @@ fn numbered(sql: &str) -> String {
     sql.replace('$', "?")
 }
 
-fn column(value: ValueRef<'_>) -> Column {
-    match Value::from(value) {
-        Value::Null => Column::Null,
-        Value::Integer(number) => Column::Number(number),
-        Value::Text(text) => Column::Text(text),
-        Value::Blob(bytes) => Column::Bytes(bytes),
-        // No table of ours has such a column; a reader that meets one says that it is not what belongs there.
-        Value::Real(real) => Column::Text(real.to_string()),
+fn column(value: ValueRef<'_>) -> anyhow::Result<Column> {
+    match value {
+        ValueRef::Null => Ok(Column::Null),
+        ValueRef::Integer(number) => Ok(Column::Number(number)),
+        ValueRef::Text(text) => Ok(Column::Text(String::from_utf8(text.to_vec())?)),
+        ValueRef::Blob(bytes) => Ok(Column::Bytes(bytes.to_vec())),
+        ValueRef::Real(_) => bail!("the ledger has a fraction, and no column of it holds any"),
     }
 }
 

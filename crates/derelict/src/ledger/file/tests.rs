@@ -115,14 +115,14 @@ fn a_line_that_is_damaged_within_a_sweep_is_named_and_the_others_are_read() {
     let text = String::from_utf8(whole).unwrap();
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     // Of the same length, so that the sweep ends where it says; and shorter, so that it does not.
-    for damaged in [format!("x{}", &lines[1][1..]), "x\n".to_owned()] {
-        let kept = std::mem::replace(&mut lines[1], &damaged);
+    let first = lines[1];
+    for damaged in [&format!("x{}", &first[1..]), "x\n"] {
+        lines[1] = damaged;
         world.set(lines.concat().as_bytes());
         let (sweeps, troubles) = world.read();
         assert_eq!(sweeps[0].directories, three()[0].directories[1..]);
         assert_eq!(sweeps[1..], three()[1..]);
         assert_eq!(troubles, [world.trouble(2, "expected value at line 1 column 1")]);
-        lines[1] = kept;
     }
 }
 
