@@ -38,10 +38,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
 ///
 /// # Errors
 /// As [`write_atomically`]; an error of `content` is one of writing.
-pub fn write_atomically_with(
-    path: &Path,
-    content: impl FnOnce(&mut File) -> io::Result<()>,
-) -> Result<(), WriteError> {
+pub fn write_atomically_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {
     let real = real_path(path)?;
     let old = match std::fs::symlink_metadata(&real) {
         Ok(old) => Some(old),

@@ -164,9 +164,6 @@ pub(crate) const LOSS: Noun = Noun("loss", "losses");
 /// Living owners.
 pub(crate) const OWNER: Noun = Noun("owner", "owners");
 
-/// Sweeps.
-pub(crate) const SWEEP: Noun = Noun("sweep", "sweeps");
-
 /// `1 directory`, `24 directories`.
 pub(crate) fn count(n: u64, noun: Noun) -> String {
     format!("{} {}", number(n), if n == 1 { noun.0 } else { noun.1 })

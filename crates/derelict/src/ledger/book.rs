@@ -180,7 +180,8 @@ impl Reading {
 
     /// The newest `most` sweeps, newest first.
     pub(crate) fn sweeps(&mut self, filter: &Filter, most: u64) -> Vec<Head> {
-        let mut heads = self.ask(|store| store.sweeps(filter, most)).unwrap_or_else(Vec::new);
+        let shelved = self.ask(|store| store.sweeps(filter, most));
+        let mut heads: Vec<Head> = shelved.into_iter().flatten().collect();
         heads.extend(self.unshelved(filter).map(|span| span.head.clone()));
         heads.sort_by(|a, b| b.id.cmp(&a.id));
         heads.truncate(usize::try_from(most).unwrap_or(usize::MAX));
@@ -207,7 +208,8 @@ impl Reading {
 
     /// Every time that a sweep saw a directory at that place ending so, newest first.
     pub(crate) fn sightings(&mut self, place: Place<'_>, filter: &Filter) -> Vec<Sighting> {
-        let mut sightings = self.ask(|store| store.sightings(place, filter)).unwrap_or_else(Vec::new);
+        let shelved = self.ask(|store| store.sightings(place, filter));
+        let mut sightings: Vec<Sighting> = shelved.into_iter().flatten().collect();
         let spans: Vec<Span> = self.unshelved(filter).cloned().collect();
         for span in spans {
             let mut seen = Vec::new();

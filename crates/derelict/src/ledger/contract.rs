@@ -62,7 +62,7 @@ fn sweeps_are_told_newest_first_and_as_asked_for(ledger: &mut dyn Ledger) {
     assert_eq!(ledger.sweeps(&root("odd \"root\""), 9).unwrap(), [other]);
     assert_eq!(ledger.sweeps(&root("nobody"), 9).unwrap(), []);
     let since = |number| Filter { since: Some(began(number)), ..Filter::ALL };
-    assert_eq!(ledger.sweeps(&since(2), 9).unwrap(), [last.clone()]);
+    assert_eq!(ledger.sweeps(&since(2), 9).unwrap(), std::slice::from_ref(&last));
     let just_after = Filter { since: Some(began(2).after(std::time::Duration::from_nanos(1))), ..Filter::ALL };
     assert_eq!(ledger.sweeps(&just_after, 9).unwrap(), []);
     let removed = Filter { fates: Fates::REMOVED, ..Filter::ALL };

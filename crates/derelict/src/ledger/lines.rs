@@ -169,9 +169,8 @@ fn head(line: Fields<'_>) -> Result<Head, NotALine> {
             bytes: backlog.number("bytes")?,
         },
         discarded: Discarded { entries: discarded.number("entries")?, bytes: discarded.number("bytes")? },
-        measured_bytes: line.maybe("measured_bytes", |line| {
-            line.0["measured_bytes"].as_i64().ok_or_else(|| wrong("measured_bytes"))
-        })?,
+        measured_bytes: line
+            .maybe("measured_bytes", |line| line.0["measured_bytes"].as_i64().ok_or_else(|| wrong("measured_bytes")))?,
         counts: counts(line.object("counts")?)?,
     })
 }
@@ -239,11 +238,7 @@ impl<'l> Fields<'l> {
     }
 
     /// A field that may be `null`, but not missing: a line that lost a field is damaged.
-    fn maybe<T>(
-        self,
-        key: &str,
-        read: impl FnOnce(Self) -> Result<T, NotALine>,
-    ) -> Result<Option<T>, NotALine> {
+    fn maybe<T>(self, key: &str, read: impl FnOnce(Self) -> Result<T, NotALine>) -> Result<Option<T>, NotALine> {
         match self.0.get(key) {
             Some(Value::Null) => Ok(None),
             Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => {

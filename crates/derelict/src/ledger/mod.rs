@@ -6,6 +6,7 @@
 //! both. How a sweep becomes a record is the reaper's, how history is shown is [`crate::history`]'s.
 
 pub(crate) mod book;
+mod columns;
 #[cfg(test)]
 mod contract;
 pub(crate) mod file;
@@ -200,12 +201,7 @@ pub(crate) trait Ledger {
     ///
     /// # Errors
     /// When the store cannot be read; some may have been told then.
-    fn directories(
-        &mut self,
-        sweep: &str,
-        fates: Fates,
-        each: &mut dyn FnMut(DirectoryRecord),
-    ) -> anyhow::Result<()>;
+    fn directories(&mut self, sweep: &str, fates: Fates, each: &mut dyn FnMut(DirectoryRecord)) -> anyhow::Result<()>;
 
     /// Every time that a sweep saw a directory at that place ending so, newest first.
     ///

@@ -10,7 +10,8 @@ use anyhow::{Context as _, bail};
 use derelict_observe::postgres::types::{ToSql, Type};
 use derelict_observe::postgres::{Access, Row, Session, Settings};
 
-use crate::ledger::store::{Column, DIRECTORY_COLUMNS, Parameter, Sql, Store, VERSION};
+use crate::ledger::columns::{Column, Parameter};
+use crate::ledger::store::{DIRECTORY_COLUMNS, Sql, Store, VERSION};
 use crate::reaper::record::DirectoryRecord;
 
 /// The schema, unless the configuration names another one.
@@ -106,9 +107,12 @@ pub(crate) fn open_to_read(settings: &Settings, schema: &str) -> anyhow::Result<
     let quoted = quoted(schema)?;
     let session = Session::connect(settings, Access::ReadOnly).context("cannot open the ledger")?;
     let mut opened = Postgres { session, schema: quoted };
-    match opened.version().with_context(|| opened.place())? {
+    match opened.version(schema).with_context(|| opened.place())? {
         None | Some(0) => Ok(None),
-        Some(version) => readable(version).map(|()| Some(Store(opened))).with_context(|| format!("cannot open the ledger in the schema {schema}")),
+        Some(version) => {
+            readable(version).with_context(|| opened.place())?;
+            Ok(Some(Store(opened)))
+        }
     }
 }
 
@@ -147,7 +151,7 @@ impl Postgres {
     }
 
     fn migrate(&mut self, name: &str) -> anyhow::Result<()> {
-        if self.version()? == Some(VERSION) {
+        if self.version(name)? == Some(VERSION) {
             return Ok(());
         }
         self.batch("BEGIN")?;
@@ -163,7 +167,7 @@ impl Postgres {
         // Two replicas may start at once; the lock goes with the transaction.
         let lock = "SELECT pg_advisory_xact_lock(hashtextextended('derelict ledger:' || $1, 0))";
         self.rows(lock, &[&name])?;
-        let done = self.version()?;
+        let done = self.version(name)?;
         let version = done.unwrap_or(0);
         readable(version)?;
         let schema = self.schema.clone();
@@ -185,13 +189,15 @@ impl Postgres {
     }
 
     /// The version of the tables; `None` when there are none.
-    fn version(&mut self) -> anyhow::Result<Option<i64>> {
-        let table = format!("{}.migrations", self.schema);
-        let there = self.rows("SELECT to_regclass($1) IS NOT NULL", &[&table])?;
-        if !there.first().context("the server did not answer")?.try_get::<_, bool>(0)? {
+    fn version(&mut self, name: &str) -> anyhow::Result<Option<i64>> {
+        // From the catalogue itself: what `to_regclass` remembers can be older than the lock on the migration.
+        let there = "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
+                     WHERE n.nspname = $1 AND c.relname = 'migrations'";
+        if self.rows(there, &[&name])?.is_empty() {
             return Ok(None);
         }
-        let newest = self.rows(&format!("SELECT coalesce(max(version), 0) FROM {table}"), &[])?;
+        let newest = format!("SELECT coalesce(max(version), 0) FROM {}.migrations", self.schema);
+        let newest = self.rows(&newest, &[])?;
         Ok(Some(newest.first().context("the server did not answer")?.try_get(0)?))
     }
 }
@@ -309,9 +315,9 @@ fn storable_all(parameters: &[Parameter]) -> Vec<Parameter> {
 fn sent(parameters: &[Parameter]) -> Vec<&(dyn ToSql + Sync)> {
     let sent = parameters.iter().map(|one| -> &(dyn ToSql + Sync) {
         match one {
-        Parameter::Number(number) => number,
-        Parameter::Text(text) => text,
-        Parameter::Bytes(bytes) => bytes,
+            Parameter::Number(number) => number,
+            Parameter::Text(text) => text,
+            Parameter::Bytes(bytes) => bytes,
         }
     });
     sent.collect()

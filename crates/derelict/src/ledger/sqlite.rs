@@ -12,7 +12,8 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 use rustix::fs::OFlags;
 
-use crate::ledger::store::{Column, DIRECTORY_COLUMNS, Parameter, Sql, Store, VERSION};
+use crate::ledger::columns::{Column, Parameter};
+use crate::ledger::store::{DIRECTORY_COLUMNS, Sql, Store, VERSION};
 use crate::reaper::record::DirectoryRecord;
 use crate::text;
 
@@ -101,7 +102,7 @@ pub(crate) fn open(state: &Path) -> anyhow::Result<Store<Sqlite>> {
     if !file.and_then(|file| file.metadata()).with_context(place)?.is_file() {
         return Err(io::Error::other("it is not a regular file")).with_context(place);
     }
-    let mut opened = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).with_context(place)?;
+    let mut opened = connect(&path).with_context(place)?;
     opened.migrate().with_context(place)?;
     Ok(Store(opened))
 }
@@ -116,7 +117,9 @@ pub(crate) fn open_to_read(state: &Path) -> anyhow::Result<Option<Store<Sqlite>>
     match std::fs::metadata(&path) {
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")).with_context(place),
         Ok(_) => {
-            let opened = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).with_context(place)?;
+            // A connection that could not write would leave the log and its index behind that it had to make.
+            let opened = connect(&path).with_context(place)?;
+            opened.connection.pragma_update(None, "query_only", true).with_context(place)?;
             match opened.version().with_context(place)? {
                 // A writer died before it made the tables.
                 0 => Ok(None),
@@ -128,8 +131,9 @@ pub(crate) fn open_to_read(state: &Path) -> anyhow::Result<Option<Store<Sqlite>>
     }
 }
 
-fn connect(path: &Path, how: OpenFlags) -> rusqlite::Result<Sqlite> {
-    let connection = Connection::open_with_flags(path, how | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+fn connect(path: &Path) -> rusqlite::Result<Sqlite> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // What a power cut takes from the store is taken from the record again.
@@ -324,6 +328,18 @@ mod tests {
     }
 
     #[test]
+    fn when_a_reader_is_done_the_directory_is_as_it_was() {
+        let state = state();
+        open(state.path()).unwrap().record(&three()[0]).unwrap();
+        let everything = || derelict_testkit::Snapshot::of(state.path()).without_entry(state.path());
+        let before = everything();
+        let mut reader = open_to_read(state.path()).unwrap().unwrap();
+        assert_eq!(reader.known().unwrap().len(), 1);
+        drop(reader);
+        before.assert_same(&everything());
+    }
+
+    #[test]
     fn what_a_newer_program_made_is_refused_and_left_as_it_is() {
         let state = state();
         drop(open(state.path()).unwrap());
@@ -367,11 +383,11 @@ mod tests {
     fn a_sweep_is_kept_as_a_whole_or_not_at_all() {
         let state = state();
         let mut store = open(state.path()).unwrap();
-        let full = "CREATE TRIGGER full BEFORE INSERT ON directories WHEN NEW.place = 3 \
+        let fail = "CREATE TRIGGER fail BEFORE INSERT ON directories WHEN NEW.place = 3 \
                     BEGIN SELECT RAISE(ABORT, 'the disk is full'); END";
-        store.0.connection.execute_batch(full).unwrap();
+        store.0.connection.execute_batch(fail).unwrap();
         let error = format!("{:#}", store.record(&many(0, 10)).unwrap_err());
-        assert!(error.ends_with("ledger.sqlite: the disk is full"), "{error}");
+        assert!(error.contains("ledger.sqlite: the disk is full"), "{error}");
         assert!(store.known().unwrap().is_empty());
         store.record(&sweep(1, Vec::new())).unwrap();
         assert_eq!(store.known().unwrap().len(), 1);

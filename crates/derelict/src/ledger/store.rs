@@ -1,18 +1,15 @@
 //! A store of sweeps in any database that speaks SQL: the tables' meaning and every question, once. How a database is
-//! reached, and what its tables are made of, is `sqlite`'s and `postgres`'s.
-//!
-//! A time is two columns, seconds since 1970 and nanoseconds (`…_ns`), for no type of either database holds both. A
-//! number that may use all 64 bits is kept as the signed one with the same bits. Paths are bytes.
+//! reached, and what its tables are made of, is `sqlite`'s and `postgres`'s; what the values in the columns mean is
+//! `columns`'s.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
-use derelict_core::ids::{Digest, Timestamp};
+use derelict_core::ids::Timestamp;
 use derelict_core::outcome::Discarded;
 
+use crate::ledger::columns::{Column, Parameter, Row, bytes, string, time, unsigned};
 use crate::ledger::{Fates, Filter, Head, Ledger, Place, Sighting, fate_named, mode_named};
 use crate::reaper::record::{Amount, DirectoryRecord, Stop, SweepRecord};
 
@@ -21,23 +18,6 @@ pub(crate) const VERSION: i64 = 1;
 
 /// How many paths fit into one question.
 const PATHS_AT_ONCE: usize = 500;
-
-/// A value that goes into a statement. What is missing has a type, too.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Parameter {
-    Number(Option<i64>),
-    Text(Option<String>),
-    Bytes(Option<Vec<u8>>),
-}
-
-/// A value in a column of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Column {
-    Null,
-    Number(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
 
 /// A database, as far as the store needs it.
 pub(crate) trait Sql {
@@ -112,12 +92,7 @@ impl<S: Sql> Ledger for Store<S> {
         Ok(self.heads("WHERE s.id = $1", &[string(id)])?.into_iter().next())
     }
 
-    fn directories(
-        &mut self,
-        sweep: &str,
-        fates: Fates,
-        each: &mut dyn FnMut(DirectoryRecord),
-    ) -> anyhow::Result<()> {
+    fn directories(&mut self, sweep: &str, fates: Fates, each: &mut dyn FnMut(DirectoryRecord)) -> anyhow::Result<()> {
         let schema = self.0.schema();
         let sql = format!(
             "SELECT {DIRECTORY_COLUMNS} FROM {schema}.directories AS d \
@@ -147,10 +122,7 @@ impl<S: Sql> Ledger for Store<S> {
     }
 
     fn forget_before(&mut self, instant: Timestamp) -> anyhow::Result<u64> {
-        let sql = format!(
-            "DELETE FROM {}.sweeps WHERE began < $1 OR (began = $1 AND began_ns < $2)",
-            self.0.schema()
-        );
+        let sql = format!("DELETE FROM {}.sweeps WHERE began < $1 OR (began = $1 AND began_ns < $2)", self.0.schema());
         self.0.execute(&sql, &time(Some(instant)))
     }
 }
@@ -161,9 +133,8 @@ impl<S: Sql> Store<S> {
         let values = head_values(&head);
         let numbers = (1..=values.len()).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
         let schema = self.0.schema().to_owned();
-        let sql = format!(
-            "INSERT INTO {schema}.sweeps ({SWEEP_COLUMNS}) VALUES ({numbers}) ON CONFLICT (id) DO NOTHING"
-        );
+        let sql =
+            format!("INSERT INTO {schema}.sweeps ({SWEEP_COLUMNS}) VALUES ({numbers}) ON CONFLICT (id) DO NOTHING");
         if self.0.execute(&sql, &values)? == 0 {
             return Ok(());
         }
@@ -329,100 +300,4 @@ fn directory(row: &mut Row) -> anyhow::Result<DirectoryRecord> {
 
 fn not_known(what: &str, name: &str) -> anyhow::Error {
     anyhow!("the ledger has a {what} `{name}` that this program does not know")
-}
-
-/// A time as its two columns.
-fn time(at: Option<Timestamp>) -> [Parameter; 2] {
-    [at.map(Timestamp::seconds), at.map(|at| at.subsecond_nanoseconds().into())].map(Parameter::Number)
-}
-
-fn string(text: &str) -> Parameter {
-    Parameter::Text(Some(text.to_owned()))
-}
-
-fn unsigned(number: u64) -> Parameter {
-    Parameter::Number(Some(number.cast_signed()))
-}
-
-fn bytes(path: &Path) -> Parameter {
-    Parameter::Bytes(Some(path.as_os_str().as_encoded_bytes().to_vec()))
-}
-
-/// A row that is read from left to right.
-struct Row(std::vec::IntoIter<Column>);
-
-impl Row {
-    fn of(columns: Vec<Column>) -> Self {
-        Self(columns.into_iter())
-    }
-
-    fn next(&mut self) -> anyhow::Result<Column> {
-        self.0.next().context("the ledger answered with too few columns")
-    }
-
-    fn text(&mut self) -> anyhow::Result<String> {
-        match self.next()? {
-            Column::Text(text) => Ok(text),
-            other @ (Column::Null | Column::Number(_) | Column::Bytes(_)) => Err(not_a("text", &other)),
-        }
-    }
-
-    fn number(&mut self) -> anyhow::Result<i64> {
-        match self.next()? {
-            Column::Number(number) => Ok(number),
-            other @ (Column::Null | Column::Text(_) | Column::Bytes(_)) => Err(not_a("number", &other)),
-        }
-    }
-
-    fn unsigned(&mut self) -> anyhow::Result<u64> {
-        Ok(self.number()?.cast_unsigned())
-    }
-
-    fn bytes(&mut self) -> anyhow::Result<Vec<u8>> {
-        match self.next()? {
-            Column::Bytes(bytes) => Ok(bytes),
-            other @ (Column::Null | Column::Number(_) | Column::Text(_)) => Err(not_a("byte string", &other)),
-        }
-    }
-
-    fn path(&mut self) -> anyhow::Result<PathBuf> {
-        Ok(PathBuf::from(OsString::from_vec(self.bytes()?)))
-    }
-
-    fn digest(&mut self) -> anyhow::Result<Digest> {
-        let bytes: [u8; 32] = self.bytes()?.try_into().map_err(|_| anyhow!("the ledger has a digest of another length"))?;
-        Ok(Digest::from_bytes(bytes))
-    }
-
-    fn time(&mut self) -> anyhow::Result<Timestamp> {
-        self.maybe_time()?.context("the ledger lacks a time")
-    }
-
-    fn maybe_time(&mut self) -> anyhow::Result<Option<Timestamp>> {
-        let (seconds, nanoseconds) = (self.maybe(Self::number)?, self.maybe(Self::number)?);
-        let Some(seconds) = seconds else { return Ok(None) };
-        let nanoseconds = nanoseconds.and_then(|n| u32::try_from(n).ok()).filter(|n| *n < 1_000_000_000);
-        let nanoseconds = nanoseconds.context("the ledger has a time whose nanoseconds are none")?;
-        Ok(Some(Timestamp::new(seconds, nanoseconds)))
-    }
-
-    fn maybe<T>(&mut self, read: impl FnOnce(&mut Self) -> anyhow::Result<T>) -> anyhow::Result<Option<T>> {
-        match self.0.as_slice().first() {
-            Some(Column::Null) => {
-                self.next()?;
-                Ok(None)
-            }
-            Some(Column::Number(_) | Column::Text(_) | Column::Bytes(_)) | None => read(self).map(Some),
-        }
-    }
-}
-
-fn not_a(wanted: &str, found: &Column) -> anyhow::Error {
-    let found = match found {
-        Column::Null => "nothing",
-        Column::Number(_) => "a number",
-        Column::Text(_) => "a text",
-        Column::Bytes(_) => "a byte string",
-    };
-    anyhow!("the ledger has {found} where a {wanted} belongs")
 }
