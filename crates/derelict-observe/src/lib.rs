@@ -22,5 +22,5 @@ pub use cache::{Cache, LocateError, Located};
 pub use environment::Environment;
 pub use observer::DevlaunchObserver;
 pub use scan::{SkipKind, Skipped, TRASH_PREFIX};
-pub use sources::{postgres, table};
+pub use sources::{command, postgres, sqlite, table};
 pub use survey::{BorrowerSearch, Depth, Disclosures, Extent, ProcessView, Progress, Survey};

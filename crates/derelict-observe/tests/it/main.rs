@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests build what is looked at")]
 
 #[cfg(test)]
+mod command;
+#[cfg(test)]
 mod listing;
 #[cfg(test)]
 mod ownership;
@@ -9,6 +11,8 @@ mod ownership;
 mod postgres;
 #[cfg(test)]
 mod recheck;
+#[cfg(test)]
+mod sqlite;
 #[cfg(test)]
 mod surveying;
 #[cfg(test)]

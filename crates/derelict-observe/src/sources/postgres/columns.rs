@@ -161,12 +161,12 @@ fn listed(types: &[Type]) -> String {
 
 /// The name of a type as people write it.
 fn named(ty: &Type) -> String {
-    match ty.kind() {
-        Kind::Array(element) => format!("{}[]", element.name()),
-        _ => match *ty {
-            Type::TIMESTAMP => "timestamp without time zone".into(),
-            _ => ty.name().to_owned(),
-        },
+    if let Kind::Array(element) = ty.kind() {
+        format!("{}[]", element.name())
+    } else if *ty == Type::TIMESTAMP {
+        "timestamp without time zone".to_owned()
+    } else {
+        ty.name().to_owned()
     }
 }
 
