@@ -24,6 +24,8 @@ mod prune;
 mod reaper;
 mod report;
 mod signals;
+#[cfg_attr(not(test), expect(dead_code, reason = "the daemon that sweeps is what uses it"))]
+mod telemetry;
 mod text;
 mod words;
 

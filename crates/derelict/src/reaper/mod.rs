@@ -1,3 +1,3 @@
-//! Unattended sweeps: what a sweep is recorded as. What is garbage is decided in `derelict-core`.
+//! Unattended sweeps: what one is recorded as, and who carries it out.
 
 pub(crate) mod record;
