@@ -8,11 +8,8 @@
 pub mod devlaunch;
 pub mod git;
 pub mod guards;
-<<<<<<< HEAD
 pub mod postgres;
-=======
 pub mod promtool;
->>>>>>> 920fc83
 pub mod records;
 pub mod run;
 pub mod scratch;
