@@ -42,7 +42,7 @@ pub(crate) struct Estate {
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A cache.
-    Estate(Estate),
+    Estate(Box<Estate>),
     /// No cache at this place.
     Nothing(PathBuf),
 }
@@ -85,7 +85,7 @@ impl Estate {
                         text::path(cache.repos())
                     )));
                 }
-                Ok(Found::Estate(Self { cache, host: host.clone(), state }))
+                Ok(Found::Estate(Box::new(Self { cache, host: host.clone(), state })))
             }
         }
     }

@@ -13,10 +13,12 @@ mod estate;
 mod exit;
 mod explain;
 mod findings;
-
+mod history;
 mod host;
 mod json;
 mod last_sweep;
+#[cfg_attr(not(test), expect(dead_code, reason = "what is kept is read already; the reaper will write it"))]
+mod ledger;
 mod out;
 mod progress;
 mod prune;
@@ -59,6 +61,7 @@ fn run(cli: Cli) -> Exit {
     let (appearance, twin) = match &cli.command {
         Command::Prune(flags) => (&flags.appearance, twin_of(flags.json, "prune")),
         Command::Explain(flags) => (&flags.appearance, twin_of(flags.json, "explain")),
+        Command::History(flags) => (&flags.appearance, twin_of(flags.json, "history")),
         Command::Demo(appearance) => (appearance, Twin::People),
         Command::Reap(flags) => (&flags.appearance, twin_of(flags.json, "reap")),
         Command::Serve(flags) => (&flags.appearance, Twin::People),
@@ -73,6 +76,7 @@ fn run(cli: Cli) -> Exit {
     let ended = match cli.command {
         Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
         Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
+        Command::History(flags) => history(&flags, &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
         Command::Reap(flags) => reaper::reap::run(&flags, &Host::read(), &mut console),
         Command::Serve(flags) => reaper::serve::run(&flags, &Host::read()),
@@ -80,6 +84,13 @@ fn run(cli: Cli) -> Exit {
     };
     let exit = ended.unwrap_or_else(|failure| fail(&failure, twin, &mut console));
     hand_on(console.out, exit)
+}
+
+/// The history is where the configuration says that state is, and beside it in the ledger that it names.
+fn history(flags: &cli::History, console: &mut Console) -> Result<Exit, Failure> {
+    let config = config::load(&config::command::sources(flags.config.clone())).map_err(Failure::usage)?;
+    let state = reaper::state(&config, &Host::read())?;
+    history::run(flags, &state, &config.ledger, console)
 }
 
 /// Says why it did not work, to people and, if asked, to programs.

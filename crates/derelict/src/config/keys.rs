@@ -85,11 +85,10 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "ledger.kind",
-        Kind::Choice(&["sqlite", "postgres", "none"]),
+        Kind::Choice(&["sqlite", "postgres"]),
         Some("sqlite"),
         "Where sweeps are kept beside the local record.",
     ),
-    key("ledger.path", Kind::Path, None, "The SQLite file. Default: `ledger.sqlite` in the state directory."),
     key("ledger.url_env", Kind::Text, None, "The environment variable that holds the ledger's `postgres://` URL."),
     key("ledger.url_file", Kind::Path, None, "The file that holds it."),
     key("ledger.schema", Kind::Text, Some("derelict"), "The PostgreSQL schema of the ledger, which is ours alone."),

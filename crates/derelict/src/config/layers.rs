@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::keys::{self, KEYS, Kind, NAME};
+use crate::config::keys::{self, KEYS, NAME};
 use crate::config::paperclip;
 use crate::config::value::{Origin, Problem, Raw, Setting, check};
 use crate::text;
@@ -108,7 +108,12 @@ impl Layers {
             }
             match value.get_ref() {
                 DeValue::Table(inner) => self.table(file, &path, inner),
-                _ => self.value(path, value, origin),
+                DeValue::String(_)
+                | DeValue::Integer(_)
+                | DeValue::Float(_)
+                | DeValue::Boolean(_)
+                | DeValue::Datetime(_)
+                | DeValue::Array(_) => self.value(path, value, origin),
             }
         }
     }
@@ -253,13 +258,12 @@ fn raw(value: &DeValue<'_>) -> Result<Raw, String> {
         DeValue::Boolean(flag) => Ok(Raw::Flag(*flag)),
         DeValue::Array(items) => items
             .iter()
-            .map(|item| match item.get_ref() {
-                DeValue::String(text) => Ok(text.to_string()),
-                _ => Err("it has to be a list of texts".to_owned()),
-            })
+            .map(|item| item.get_ref().as_str().map(str::to_owned).ok_or("it has to be a list of texts".to_owned()))
             .collect::<Result<_, _>>()
             .map(Raw::Texts),
-        _ => Err("it has to be a text, a whole number, a flag or a list of texts".into()),
+        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => {
+            Err("it has to be a text, a whole number, a flag or a list of texts".into())
+        }
     }
 }
 
@@ -283,12 +287,4 @@ fn trusted(path: &Path, uid: u32) -> Result<String, String> {
         return Err(format!("it is larger than {MOST_BYTES} bytes"));
     }
     std::fs::read_to_string(path).map_err(|error| error.to_string())
-}
-
-/// Whether a kind can be written in the environment only as text; used by the schema.
-pub(super) fn is_list(kind: Kind) -> bool {
-    match kind {
-        Kind::Texts | Kind::Choices(_) => true,
-        Kind::Text | Kind::Path | Kind::Flag | Kind::Choice(_) | Kind::Span(..) | Kind::Count(..) | Kind::Size => false,
-    }
 }

@@ -22,11 +22,11 @@ use derelict_observe::postgres;
 use derelict_observe::roots::Shape;
 use derelict_observe::sqlite::SqliteSettings;
 
+use crate::ledger::book::Shelf;
 use crate::reaper::record::Mode;
 use crate::telemetry::logger::{Format, Threshold};
 
 pub(crate) use layers::Sources;
-pub(crate) use value::parse_span;
 
 /// Everything that was configured.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Config {
     /// How the daemon answers.
     pub(crate) serve: Serve,
     /// Where sweeps are kept.
-    pub(crate) ledger: Store,
+    pub(crate) ledger: Shelf,
     /// For how long.
     pub(crate) retention: Duration,
     /// What is swept.
@@ -59,17 +59,6 @@ pub(crate) struct Serve {
     pub(crate) listen: Option<SocketAddr>,
     /// A sweep without progress for so long is ill.
     pub(crate) stalled_after: Duration,
-}
-
-/// Where sweeps are kept beside the local record.
-#[derive(Debug, Clone)]
-pub(crate) enum Store {
-    /// In a SQLite file; in the state directory if nothing else is said.
-    Sqlite(Option<PathBuf>),
-    /// In a schema of ours.
-    Postgres { settings: Box<postgres::Settings>, schema: String },
-    /// Nowhere else.
-    None,
 }
 
 /// One root.

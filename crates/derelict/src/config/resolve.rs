@@ -11,7 +11,8 @@ use derelict_observe::roots::{EntryKind, Expected, Shape};
 use crate::config::keys::{self, DAY, Kind};
 use crate::config::layers::{Layers, Settings};
 use crate::config::value::{self, Origin, Problem, Raw, Setting};
-use crate::config::{Config, ConfigErrors, Log, Root, Serve, Store, owner};
+use crate::config::{Config, ConfigErrors, Log, Root, Serve, owner};
+use crate::ledger::book::Shelf;
 use crate::reaper::record::Mode;
 use crate::telemetry::logger::{Format, Threshold};
 
@@ -114,7 +115,7 @@ impl Reader<'_> {
     }
 
     fn serve(&mut self) -> Serve {
-        let written = self.text("serve.listen").unwrap_or_else(String::new);
+        let written = self.text("serve.listen").unwrap_or("".to_owned());
         let listen = match (written.as_str(), written.parse()) {
             ("", _) => None,
             (_, Ok(address)) => Some(address),
@@ -126,28 +127,20 @@ impl Reader<'_> {
         Serve { listen, stalled_after: self.span("serve.stalled_after") }
     }
 
-    fn ledger(&mut self) -> Store {
-        match self.text("ledger.kind").as_deref() {
-            Some("none") => {
-                self.refuse("ledger", &["path", "url_env", "url_file"], "there is no ledger to find by it");
-                Store::None
-            }
-            Some("postgres") => {
-                self.refuse("ledger", &["path"], "a ledger in PostgreSQL has no file");
-                let schema = self.text("ledger.schema").unwrap_or_else(String::new);
-                let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-                if schema.is_empty() || !schema.chars().all(plain) {
-                    self.complain("ledger.schema", "it has to consist of lower-case letters, digits and `_`");
-                }
-                match owner::url(self, "ledger") {
-                    Some(settings) => Store::Postgres { settings: Box::new(settings), schema },
-                    None => Store::None,
-                }
-            }
-            Some(_) | None => {
-                self.refuse("ledger", &["url_env", "url_file"], "a ledger in SQLite has no URL");
-                Store::Sqlite(self.optional("ledger.path", value::path))
-            }
+    fn ledger(&mut self) -> Shelf {
+        if self.text("ledger.kind").as_deref() != Some("postgres") {
+            self.refuse("ledger", &["url_env", "url_file"], "a ledger in SQLite has no URL");
+            return Shelf::Embedded;
+        }
+        let schema = self.text("ledger.schema").unwrap_or("".to_owned());
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if schema.is_empty() || !schema.chars().all(plain) {
+            self.complain("ledger.schema", "it has to consist of lower-case letters, digits and `_`");
+        }
+        match owner::url(self, "ledger") {
+            Some(settings) => Shelf::Postgres { settings: Box::new(settings), schema },
+            // What is wrong with it was said, and nothing is opened then.
+            None => Shelf::Embedded,
         }
     }
 

@@ -199,15 +199,10 @@ fn seconds(text: &str) -> Result<u64, String> {
 /// A span in the largest unit that divides it.
 pub(super) fn shown_span(seconds: u64) -> String {
     let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")];
-    match units.into_iter().find(|(unit, _)| seconds >= *unit && seconds % unit == 0) {
+    match units.into_iter().find(|(unit, _)| seconds >= *unit && seconds.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{}{name}", seconds / unit),
         None => format!("{seconds}s"),
     }
-}
-
-/// A span given on the command line, such as `30d`.
-pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
-    seconds(text).map(Duration::from_secs)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Where what a sweep does becomes visible: its heartbeat, its metrics, its log and its record.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::ledger::book::{Book, Shelf};
 use crate::reaper::daemon::Desk;
 use crate::reaper::record::SweepRecord;
 use crate::reaper::sweeping::{Assignment, Watcher};
@@ -22,29 +24,40 @@ pub(crate) struct Telemetry {
     pub(crate) stop: Stop,
 }
 
-/// Where the records of sweeps are kept.
-pub(crate) struct Keeper {}
+/// Where the records of sweeps are kept, for all roots.
+pub(crate) struct Keeper {
+    book: Mutex<Book>,
+    retention: Duration,
+}
 
 impl Keeper {
-    pub(crate) fn new(_: &crate::config::Config, _: &std::path::Path) -> Self {
-        Self {}
+    /// Keeps sweeps in the record and on the shelf in `state`, for so long.
+    pub(crate) fn new(state: &Path, shelf: Shelf, retention: Duration) -> Self {
+        Self { book: Mutex::new(Book::new(state, shelf)), retention }
     }
 
-    fn keep(&self, _: &SweepRecord) {}
+    /// Keeps a record, and forgets what is too old. What cannot be kept is told, and never stops a sweep.
+    fn keep(&self, record: &SweepRecord) -> Vec<String> {
+        // A panic while it was written leaves a torn end, which every reader knows.
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut troubles = book.record(record);
+        troubles.extend(book.forget_before(record.began.before(self.retention)));
+        troubles
+    }
 }
 
 /// The desk of one root.
 pub(crate) struct RootDesk<'d> {
     assignment: &'d Assignment,
     telemetry: &'d Telemetry,
-    keep: &'d Keeper,
+    keeper: &'d Keeper,
     pulse: Mutex<Option<Pulse>>,
 }
 
 impl<'d> RootDesk<'d> {
     /// A desk at which nothing runs.
-    pub(crate) fn new(assignment: &'d Assignment, telemetry: &'d Telemetry, keep: &'d Keeper) -> Self {
-        Self { assignment, telemetry, keep, pulse: Mutex::new(None) }
+    pub(crate) fn new(assignment: &'d Assignment, telemetry: &'d Telemetry, keeper: &'d Keeper) -> Self {
+        Self { assignment, telemetry, keeper, pulse: Mutex::new(None) }
     }
 
     fn pulse(&self) -> MutexGuard<'_, Option<Pulse>> {
@@ -72,6 +85,10 @@ impl Watcher for RootDesk<'_> {
         self.telemetry.metrics.reread(&self.assignment.name, took);
     }
 
+    fn unlinked(&self, each: Duration) {
+        self.telemetry.metrics.unlink(&self.assignment.name, each);
+    }
+
     fn window(&self, took: Duration) {
         self.telemetry.metrics.recheck_to_fence(&self.assignment.name, took);
     }
@@ -90,7 +107,7 @@ impl Desk for RootDesk<'_> {
         }
         log::sweep_ended(record);
         self.telemetry.metrics.record(record);
-        self.keep.keep(record);
+        self.keeper.keep(record).iter().for_each(|trouble| self.tell(trouble));
         *self.pulse() = None;
     }
 

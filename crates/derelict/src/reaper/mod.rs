@@ -13,3 +13,5 @@ mod recording;
 pub(crate) mod serve;
 mod show;
 mod sweeping;
+
+pub(crate) use assign::state;

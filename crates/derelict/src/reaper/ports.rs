@@ -4,10 +4,13 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use derelict_core::evidence::{Candidate, Evidence};
-use derelict_core::ports::{Lock, LockBusy, Observe, SourceLost};
+use derelict_core::ids::IntentId;
+use derelict_core::outcome::{Refusal, Release};
+use derelict_core::ports::{Discard, Lock, LockBusy, Observe, Opened, Reclaim, SourceLost};
+use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
 use derelict_observe::roots::{Owners, RootObserver};
 use derelict_observe::table::RowLock;
-use derelict_reclaim::reclaimer::OpenWorkspace;
+use derelict_reclaim::reclaimer::{OpenWorkspace, Reclaimer};
 
 use crate::reaper::sweeping::Watcher;
 
@@ -52,6 +55,54 @@ impl Observe for Looker<'_> {
         }
         self.watcher.progress();
         self.observer.second_look(candidate, handle.dir(), first)
+    }
+}
+
+/// Acts, and tells how long the file system takes.
+pub(crate) struct Hand<'w> {
+    reclaimer: Reclaimer,
+    watcher: &'w dyn Watcher,
+}
+
+impl<'w> Hand<'w> {
+    /// Over the real door.
+    pub(crate) fn new(reclaimer: Reclaimer, watcher: &'w dyn Watcher) -> Self {
+        Self { reclaimer, watcher }
+    }
+}
+
+impl Reclaim for Hand<'_> {
+    type Handle = OpenWorkspace;
+
+    fn open(&mut self, candidate: &Candidate) -> Opened<OpenWorkspace> {
+        self.reclaimer.open(candidate)
+    }
+
+    fn fence<'lock>(
+        &mut self,
+        permit: RemovalPermit<'lock>,
+        handle: &OpenWorkspace,
+        intent: IntentId,
+    ) -> Result<Fenced<'lock>, Refusal> {
+        self.reclaimer.fence(permit, handle, intent)
+    }
+
+    fn put_back(&mut self, handle: &OpenWorkspace, intent: IntentId) -> Result<(), Refusal> {
+        self.reclaimer.put_back(handle, intent)
+    }
+
+    fn discard(&mut self, cleared: Cleared<'_>, handle: OpenWorkspace, intent: IntentId) -> Discard {
+        let begun = Instant::now();
+        let discard = self.reclaimer.discard(cleared, handle, intent);
+        let entries = u32::try_from(discard.discarded.entries).unwrap_or(u32::MAX);
+        if let Some(each) = begun.elapsed().checked_div(entries) {
+            self.watcher.unlinked(each);
+        }
+        discard
+    }
+
+    fn release(&mut self, candidate: &Candidate) -> Release {
+        self.reclaimer.release(candidate)
     }
 }
 

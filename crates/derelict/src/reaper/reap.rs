@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::cli::Reap;
-use crate::config::{self, Config};
+use crate::config;
 use crate::console::Console;
 use crate::exit::{Exit, Failure};
-use crate::host::{self, Host};
+use crate::host::{self, Audience, Host};
 use crate::reaper::assign::{Assigned, assign, state};
 use crate::reaper::daemon::Desk as _;
 use crate::reaper::desk::{Keeper, RootDesk, Telemetry};
@@ -16,7 +16,7 @@ use crate::reaper::show::{self, Detail};
 use crate::reaper::sweeping::{not_begun, sweep_root};
 use crate::signals::Stop;
 use crate::telemetry::heartbeat::Heartbeat;
-use crate::telemetry::logger;
+use crate::telemetry::logger::{self, Threshold};
 use crate::telemetry::metrics::Metrics;
 use crate::text;
 
@@ -36,11 +36,11 @@ pub(crate) fn run(flags: &Reap, host: &Host, console: &mut Console) -> Result<Ex
     let config = config::load(&config::command::sources(flags.config.clone())).map_err(Failure::usage)?;
     let state = state(&config, host)?;
     let chosen = choose(assign(&config, &state)?, flags)?;
-    logger::start(config.log.format, config.log.threshold).map_err(Failure::incomplete)?;
+    logger::start(config.log.format, threshold(config.log)).map_err(Failure::incomplete)?;
     let heartbeat = Heartbeat::new(host::monotonic());
     let stop = Stop::watch().map_err(Failure::incomplete)?;
     let telemetry = Telemetry { metrics: Metrics::new(heartbeat.clone()), heartbeat, stop };
-    let keeper = keeper(&config, &state);
+    let keeper = Keeper::new(&state, config.ledger.clone(), config.retention);
     let mut came = Vec::new();
     for assigned in &chosen {
         came.push(one(assigned, &telemetry, &keeper).map_err(Failure::incomplete)?);
@@ -53,9 +53,12 @@ pub(crate) fn run(flags: &Reap, host: &Host, console: &mut Console) -> Result<Ex
     Ok(exit)
 }
 
-/// Where the records go.
-pub(crate) fn keeper(config: &Config, state: &std::path::Path) -> Keeper {
-    Keeper::new(config, state)
+/// A person at a terminal reads the report, and in the log what needs attention.
+fn threshold(log: config::Log) -> Threshold {
+    match host::audience() {
+        Audience::Person => Threshold::Warn,
+        Audience::Nobody => log.threshold,
+    }
 }
 
 /// The roots that were asked for, with what the command line says of them.

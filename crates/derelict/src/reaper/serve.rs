@@ -10,7 +10,6 @@ use crate::host::{self, Host};
 use crate::reaper::assign::{Assigned, assign, state};
 use crate::reaper::daemon::{self, Ending};
 use crate::reaper::desk::{Keeper, RootDesk, Telemetry};
-use crate::reaper::reap::keeper;
 use crate::signals::Stop;
 use crate::telemetry::heartbeat::Heartbeat;
 use crate::telemetry::http::{Bounds, Server};
@@ -47,7 +46,12 @@ pub(crate) fn run(flags: &Serve, host: &Host) -> Result<Exit, Failure> {
         log::listening(server.address());
     }
     let telemetry = Telemetry { heartbeat, metrics, stop };
-    let served = sweep_all(&assigned, &telemetry, &keeper(&config, &state), server.as_ref());
+    let served = sweep_all(
+        &assigned,
+        &telemetry,
+        &Keeper::new(&state, config.ledger.clone(), config.retention),
+        server.as_ref(),
+    );
     if let Some(server) = server {
         server.stop().map_err(Failure::incomplete)?;
     }

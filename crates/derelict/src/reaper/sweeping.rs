@@ -21,7 +21,7 @@ use derelict_reclaim::recover;
 
 use crate::host;
 use crate::last_sweep::Remembered;
-use crate::reaper::ports::{Looker, OwnerLocks};
+use crate::reaper::ports::{Hand, Looker, OwnerLocks};
 use crate::reaper::postponed;
 use crate::reaper::record::{Mode, SweepRecord};
 use crate::reaper::recording::{Head, record};
@@ -68,6 +68,8 @@ pub(crate) trait Watcher: Sync {
     fn cancelled(&self) -> bool;
     /// One row and one directory were read again, in this time.
     fn reread(&self, took: Duration);
+    /// Entries were unlinked, each in this time on average.
+    fn unlinked(&self, each: Duration);
     /// This long passed between a re-check and the second look behind the fence.
     fn window(&self, took: Duration);
 }
@@ -216,7 +218,7 @@ impl Sweeping<'_> {
         &self,
         plan: Plan,
         observer: RootObserver,
-        (mut journal, mut reclaimer): (Journal, Reclaimer),
+        (mut journal, reclaimer): (Journal, Reclaimer),
         owners: &Owners,
     ) -> SweepReport {
         let policy = &self.assignment.policy;
@@ -224,7 +226,8 @@ impl Sweeping<'_> {
         let approved = plan.approve(consent).expect("because a standing consent is to every plan");
         let mut looker = Looker::new(observer, self.watcher);
         let mut locks = OwnerLocks::new(owners);
-        let world = World { observe: &mut looker, lock: &mut locks, reclaim: &mut reclaimer, journal: &mut journal };
+        let mut hand = Hand::new(reclaimer, self.watcher);
+        let world = World { observe: &mut looker, lock: &mut locks, reclaim: &mut hand, journal: &mut journal };
         sweep(&approved, policy, self.now, world, || self.halt(), |_| self.watcher.progress())
     }
 
