@@ -10,7 +10,7 @@ const LOSES_HOUSE: &str = "a directory was unlinked while its owner was in it";
 const LOSES_FOUND: &str = "what a creator had found while it held its lock changed under it";
 const NO_INTENT: &str = "a change on disk had no durable intent before it";
 const HALF_LIVE: &str = "a half-removed tree lies under a live name";
-const HALF_WHOLE: &str = "a half-removed tree looks whole in the trash";
+const MEETS_HALF: &str = "an owner came into a half-removed tree";
 const UNKNOWN: &str = "a tree lies in the trash that its journal does not know";
 const RECORD: &str = "a record was dropped while its directory was still there";
 
@@ -36,12 +36,12 @@ fn lockless(kind: Kind) -> Scenario {
 #[test]
 fn without_fence_and_second_look_the_owner_that_resumes_loses_its_directory() {
     breaks(Flaw::NoFenceNoSecondLook, LOSES_CLAIMED, lockless(Kind::Resumer));
-    breaks(Flaw::NoFenceNoSecondLook, HALF_LIVE, lockless(Kind::Visitor));
+    breaks(Flaw::NoFenceNoSecondLook, MEETS_HALF, lockless(Kind::Visitor));
 }
 
 #[test]
 fn without_the_fence_a_second_look_is_one_more_look_that_comes_too_early() {
-    breaks(Flaw::NoFence, HALF_LIVE, lockless(Kind::Resumer));
+    breaks(Flaw::NoFence, MEETS_HALF, lockless(Kind::Resumer));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_times_must_be_noted_before_the_contents_are_read() {
 
 #[test]
 fn without_a_mark_a_tree_that_is_being_discarded_looks_whole() {
-    breaks(Flaw::NoMark, HALF_WHOLE, Scenario { kills: 1, ..Scenario::calm() });
+    breaks(Flaw::NoMark, HALF_LIVE, Scenario { kills: 1, ..Scenario::calm() });
 }
 
 #[test]
@@ -108,6 +108,11 @@ fn recovery_without_the_creators_lock_takes_from_a_creator() {
 #[test]
 fn a_record_is_not_dropped_where_something_lies_again() {
     breaks(Flaw::ReleaseUnlooked, RECORD, Scenario { kills: 1, ..with(Kind::Launcher) });
+}
+
+#[test]
+fn what_another_journal_has_in_its_trash_is_not_gone() {
+    breaks(Flaw::GoneUnlooked, RECORD, Scenario { reapers: 2, kills: 2, ..Scenario::calm() });
 }
 
 /// The residual risk that the documentation names: no step on this host can see an owner on another

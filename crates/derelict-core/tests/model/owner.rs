@@ -20,6 +20,9 @@ pub(crate) enum Kind {
     Remote,
 }
 
+/// The tree that is planned to go, in the directory that all of them come to.
+const PLANNED: Ino = 0;
+
 /// The work that owners leave behind.
 const FRESH_WORK: Work = 9;
 
@@ -68,18 +71,16 @@ enum Deed {
 
 fn deeds(kind: Kind) -> &'static [Deed] {
     match kind {
-        Kind::Launcher => {
-            &[
-                Deed::Lock,
-                Deed::Find,
-                Deed::MakeIfNone,
-                Deed::Register,
-                Deed::EnterFound,
-                Deed::Work,
-                Deed::Unlock,
-                Deed::Leave,
-            ]
-        }
+        Kind::Launcher => &[
+            Deed::Lock,
+            Deed::Find,
+            Deed::MakeIfNone,
+            Deed::Register,
+            Deed::EnterFound,
+            Deed::Work,
+            Deed::Unlock,
+            Deed::Leave,
+        ],
         Kind::Resumer => &[Deed::TouchRow, Deed::EnterOrMake, Deed::Work, Deed::Leave],
         Kind::Visitor => &[Deed::EnterIfThere, Deed::Work, Deed::Leave],
         Kind::Mover => &[Deed::MoveAside, Deed::MakeAnother],
@@ -126,14 +127,7 @@ fn act(deed: Deed, locked: bool, owner: &mut Owner, world: &mut World) -> Acted 
             owner.found = world.at(live);
             if owner.found.is_some() { "finds the directory" } else { "finds nothing" }
         }
-        Deed::MakeIfNone if owner.found.is_some() => "need not make it",
-        Deed::MakeIfNone => {
-            owner.found = world.make(live, 0);
-            if owner.found.is_none() {
-                return Err(("finds something where there was nothing", CHANGED));
-            }
-            "makes a new directory"
-        }
+        Deed::MakeIfNone => return make_if_none(owner, world),
         Deed::Register => {
             world.rows[0] = true;
             world.records[0] = owner.found;
@@ -182,6 +176,20 @@ fn act(deed: Deed, locked: bool, owner: &mut Owner, world: &mut World) -> Acted 
             "makes another in its place, with work in it"
         }
     })
+}
+
+fn make_if_none(owner: &mut Owner, world: &mut World) -> Acted {
+    let live = Name::Live(0);
+    if owner.found.is_some() {
+        return Ok("need not make it");
+    }
+    let taken = world.at(live);
+    if taken == Some(PLANNED) {
+        return Err(("finds the old directory where there was nothing", CHANGED));
+    }
+    // Another owner's, who knows no lock, is as good as its own.
+    owner.found = taken.or_else(|| world.make(live, 0));
+    Ok("makes a new directory")
 }
 
 fn enter_if_there(owner: &mut Owner, world: &mut World, sight: Sight) -> Acted {

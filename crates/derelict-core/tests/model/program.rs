@@ -82,6 +82,7 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Program {
     approved: ApprovedPlan,
+    planned: Seen,
     nodes: Vec<Node>,
     runs: usize,
 }
@@ -99,9 +100,9 @@ pub(crate) type NodeId = u32;
 impl Program {
     /// The sweep of a plan that removes directories `0..dirs`. Their work is what force accepts.
     pub(crate) fn new(dirs: u8, work: Work) -> Self {
-        let seen = Seen { work, ..Seen::default() };
+        let planned = Seen { work, ..Seen::default() };
         let judged = (0..dirs).map(|dir| {
-            let evidence = evidence(seen);
+            let evidence = evidence(planned);
             let verdict = judge(&evidence, &POLICY, NOW);
             let size = Size { sole_bytes: 1, entries: 1, linked: Vec::new(), completeness: Completeness::Exact };
             Judged { candidate: candidate(dir), evidence, size, verdict }
@@ -111,7 +112,7 @@ impl Program {
         assert_eq!(plan.removals().len(), usize::from(dirs), "the plan must remove what the model plans to");
         let seen = plan.digest();
         let approved = plan.approve(Consent::Operator { seen }).expect("because it was seen");
-        let mut program = Self { approved, nodes: Vec::new(), runs: 0 };
+        let mut program = Self { approved, planned, nodes: Vec::new(), runs: 0 };
         program.grow(Vec::new());
         program
     }
@@ -146,15 +147,10 @@ impl Program {
 
     /// Runs the sweep over these answers, as far as the first question that they do not answer.
     fn replay(&self, log: &[Answer]) -> Call {
-        let tape = Tape { log, at: Cell::new(0), asked: RefCell::new(None) };
+        let tape = Tape { log, planned: self.planned, at: Cell::new(0), asked: RefCell::new(None) };
         let run = || {
             let (mut observe, mut lock, mut reclaim, mut journal) = (&tape, &tape, &tape, &tape);
-            let world = World {
-                observe: &mut observe,
-                lock: &mut lock,
-                reclaim: &mut reclaim,
-                journal: &mut journal,
-            };
+            let world = World { observe: &mut observe, lock: &mut lock, reclaim: &mut reclaim, journal: &mut journal };
             sweep(&self.approved, &POLICY, NOW, world, || None, |_| {})
         };
         let ended = catch_unwind(AssertUnwindSafe(run));
@@ -176,6 +172,8 @@ fn fates(report: &SweepReport) -> Vec<(Dir, FateName)> {
 #[derive(Debug)]
 struct Tape<'t> {
     log: &'t [Answer],
+    /// What the survey saw, for a control that does not look again.
+    planned: Seen,
     at: Cell<usize>,
     asked: RefCell<Option<Call>>,
 }
@@ -213,9 +211,10 @@ impl<'t> Lock for &'t Tape<'t> {
 
     fn acquire(&mut self, candidate: &Candidate) -> Result<Guard<'t>, LockBusy> {
         let dir = dir_of(candidate);
-        match self.ask(Call::Acquire(dir)) {
-            Answer::Done => Ok(Guard(self, dir)),
-            _ => Err(LockBusy { lock: "the creators' lock".into() }),
+        if self.ask(Call::Acquire(dir)) == Answer::Done {
+            Ok(Guard(self, dir))
+        } else {
+            Err(LockBusy { lock: "the creators' lock".into() })
         }
     }
 }
@@ -230,8 +229,8 @@ impl Observe for &Tape<'_> {
     fn look_again(&mut self, candidate: &Candidate, _: &Dir) -> Result<Evidence, SourceLost> {
         match self.ask(Call::LookAgain(dir_of(candidate))) {
             Answer::Saw(seen) => Ok(evidence(seen)),
-            Answer::AsBefore => Ok(self.planned()),
-            _ => Err(lost()),
+            Answer::AsBefore => Ok(evidence(self.planned)),
+            Answer::Done | Answer::Failed | Answer::Vanished | Answer::Stuck => Err(lost()),
         }
     }
 
@@ -239,15 +238,8 @@ impl Observe for &Tape<'_> {
         match self.ask(Call::SecondLook(dir_of(candidate))) {
             Answer::Saw(seen) => Ok(evidence(seen)),
             Answer::AsBefore => Ok(first.clone()),
-            _ => Err(lost()),
+            Answer::Done | Answer::Failed | Answer::Vanished | Answer::Stuck => Err(lost()),
         }
-    }
-}
-
-impl Tape<'_> {
-    /// What the survey saw, for a control that does not look again.
-    fn planned(&self) -> Evidence {
-        evidence(Seen::default())
     }
 }
 
@@ -259,7 +251,7 @@ impl Reclaim for &Tape<'_> {
         match self.ask(Call::Open(dir)) {
             Answer::Done => Opened::Same(dir),
             Answer::Vanished => Opened::Vanished,
-            _ => Opened::Refused(refusal()),
+            Answer::Failed | Answer::Saw(_) | Answer::AsBefore | Answer::Stuck => Opened::Refused(refusal()),
         }
     }
 
@@ -280,9 +272,10 @@ impl Reclaim for &Tape<'_> {
     }
 
     fn release(&mut self, candidate: &Candidate) -> Release {
-        match self.ask(Call::Release(dir_of(candidate))) {
-            Answer::Done => Release::Dropped(NonEmpty::of("record".into())),
-            _ => Release::Failed("full".into()),
+        if self.ask(Call::Release(dir_of(candidate))) == Answer::Done {
+            Release::Dropped(NonEmpty::of("record".into()))
+        } else {
+            Release::Failed("full".into())
         }
     }
 }

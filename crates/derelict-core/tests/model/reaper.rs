@@ -229,7 +229,8 @@ fn fault(call: &Call, reaper: &Reaper) -> Option<(&'static str, Answer)> {
         Call::Intend(_) => at_first("cannot write its intent"),
         Call::Fence(_) => at_first("is refused the rename"),
         Call::PutBack(_) => at_first("is refused the way back"),
-        Call::Discard(_) => (reaper.at > UNLINKING && reaper.at <= EMPTIED).then_some(("meets an entry that will not go", Answer::Stuck)),
+        Call::Discard(_) => (reaper.at > UNLINKING && reaper.at <= EMPTIED)
+            .then_some(("meets an entry that will not go", Answer::Stuck)),
         Call::Release(_) => at_first("cannot drop the record"),
         Call::Settle(..) => at_first("cannot write how it ended"),
         Call::Acquire(_) | Call::Open(_) | Call::Unlock(_) | Call::Done(_) => None,
@@ -471,7 +472,10 @@ fn discard(state: &mut State, number: usize, dir: Dir, model: &Model<'_>) -> (&'
         0 if unfenced || unmarked => ("begins at once", Ok(Went::On)),
         0 => {
             let went = state.world.rename(journal, dir, trash, begun);
-            ("marks the tree as begun", went.map(|refused| if refused.is_none() { Went::On } else { Went::Answered(Answer::Stuck) }))
+            (
+                "marks the tree as begun",
+                went.map(|refused| if refused.is_none() { Went::On } else { Went::Answered(Answer::Stuck) }),
+            )
         }
         1 => {
             if !model.scenario.has(Flaw::MarkNotDurable) {

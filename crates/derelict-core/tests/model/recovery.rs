@@ -22,14 +22,19 @@ enum At {
     LookForLive,
     PutBack,
     MakePutBackDurable,
+    Finish(Finish),
+    Release,
+    Close,
+    Unlock,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Finish {
     Hold,
     MakeMarkDurable,
     Unlink,
     Remove,
     MakeGoneDurable,
-    Release,
-    Close,
-    Unlock,
 }
 
 impl Recovery {
@@ -78,7 +83,7 @@ fn carry_on(state: &mut State, number: usize, dir: Dir, at: At, model: &Model<'_
     match at {
         At::Lock => lock(state, number, dir, model),
         At::LookForBegun => match state.world.at(begun) {
-            Some(_) => ("finds that its discarding had begun", Ok(Some(At::Hold))),
+            Some(_) => ("finds that its discarding had begun", Ok(Some(At::Finish(Finish::Hold)))),
             None => ("finds no discarding that had begun", Ok(Some(At::LookForTrash))),
         },
         At::LookForTrash => match state.world.at(trash) {
@@ -98,6 +103,9 @@ fn carry_on(state: &mut State, number: usize, dir: Dir, at: At, model: &Model<'_
         }
         At::LookForLive => match state.world.at(Name::Live(dir)) {
             Some(_) => ("finds its name in use", Ok(Some(At::Close))),
+            None if others_have_it(state, journal, dir) && !model.scenario.has(Flaw::GoneUnlooked) => {
+                ("finds it in the trash of another journal, whose it is now", Ok(Some(At::Close)))
+            }
             None => ("finds that it is gone", Ok(Some(At::Release))),
         },
         At::PutBack => match state.world.rename(journal, dir, trash, Name::Live(dir)) {
@@ -109,33 +117,7 @@ fn carry_on(state: &mut State, number: usize, dir: Dir, at: At, model: &Model<'_
             state.world.sync();
             ("makes that durable", Ok(Some(At::Close)))
         }
-        At::Hold => {
-            let tree = state.world.tree(dir);
-            if tree.flock.is_some_and(|holder| holder != who) {
-                state.reapers[number].left_something = true;
-                return ("finds it locked", Ok(Some(At::Unlock)));
-            }
-            tree.flock = Some(who);
-            ("locks the directory itself", Ok(Some(At::MakeMarkDurable)))
-        }
-        At::MakeMarkDurable => {
-            state.world.sync();
-            let empty = state.world.trees[usize::from(dir)].entries == 0;
-            ("makes the mark durable", Ok(Some(if empty { At::Remove } else { At::Unlink })))
-        }
-        At::Unlink => {
-            let went = state.world.unlink(journal, dir, dir);
-            let empty = state.world.trees[usize::from(dir)].entries == 0;
-            ("unlinks an entry", went.map(|()| Some(if empty { At::Remove } else { At::Unlink })))
-        }
-        At::Remove => {
-            let went = state.world.rmdir(journal, dir, begun);
-            ("removes the emptied directory", went.map(|()| Some(At::MakeGoneDurable)))
-        }
-        At::MakeGoneDurable => {
-            state.world.sync();
-            ("makes that durable", Ok(Some(At::Release)))
-        }
+        At::Finish(at) => finish(state, number, dir, at),
         At::Release => {
             let (what, released) = release(state, dir, model);
             (what, released.map(|()| Some(At::Close)))
@@ -150,6 +132,51 @@ fn carry_on(state: &mut State, number: usize, dir: Dir, at: At, model: &Model<'_
             ("lets go of the directory and of its lock", Ok(None))
         }
     }
+}
+
+/// What was begun is finished.
+fn finish(state: &mut State, number: usize, dir: Dir, at: Finish) -> Went {
+    let Reaper { who, journal, .. } = state.reapers[number];
+    let next_entry = |state: &State| {
+        let emptied = state.world.trees[usize::from(dir)].entries == 0;
+        At::Finish(if emptied { Finish::Remove } else { Finish::Unlink })
+    };
+    match at {
+        Finish::MakeMarkDurable => {
+            state.world.sync();
+            ("makes the mark durable", Ok(Some(next_entry(state))))
+        }
+        Finish::Unlink => {
+            let went = state.world.unlink(journal, dir, dir);
+            ("unlinks an entry", went.map(|()| Some(next_entry(state))))
+        }
+        Finish::Remove => {
+            let went = state.world.rmdir(journal, dir, Name::Begun(journal, dir));
+            ("removes the emptied directory", went.map(|()| Some(At::Finish(Finish::MakeGoneDurable))))
+        }
+        Finish::MakeGoneDurable => {
+            state.world.sync();
+            ("makes that durable", Ok(Some(At::Release)))
+        }
+        Finish::Hold => {
+            let tree = state.world.tree(dir);
+            if tree.flock.is_some_and(|holder| holder != who) {
+                state.reapers[number].left_something = true;
+                return ("finds it locked", Ok(Some(At::Unlock)));
+            }
+            tree.flock = Some(who);
+            ("locks the directory itself", Ok(Some(At::Finish(Finish::MakeMarkDurable))))
+        }
+    }
+}
+
+/// Whether what seems to be gone lies in the trash of another journal: then it is not gone yet.
+fn others_have_it(state: &State, journal: u8, dir: Dir) -> bool {
+    let others = |name| match name {
+        Name::Trash(other, of) | Name::Begun(other, of) => other != journal && of == dir,
+        Name::Live(_) | Name::Moved(_) => false,
+    };
+    state.world.names().any(|(name, _)| others(name))
 }
 
 fn lock(state: &mut State, number: usize, dir: Dir, model: &Model<'_>) -> Went {

@@ -6,7 +6,7 @@ use crate::explore::{CounterExample, Explored, Step, explore};
 use crate::owner::Owner;
 use crate::program::Program;
 use crate::reaper::{Phase, Reaper};
-use crate::world::{Breach, DIRS, MACHINE, Line, Name, Recorded, WHOLE, Who, Work, World};
+use crate::world::{Breach, DIRS, Line, MACHINE, Name, Recorded, WHOLE, Who, Work, World};
 
 /// A way to leave out or to misplace a part of the protocol, for the negative controls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub(crate) enum Flaw {
     RecoveryWithoutLock,
     ReleaseUnlooked,
     WriteOffNotDurable,
+    GoneUnlooked,
 }
 
 /// Whether owners and reapers share a creators' lock.
@@ -171,12 +172,14 @@ impl State {
     /// What must hold when nobody can take a step any more.
     fn consistent(&self, scenario: &Scenario) -> Result<(), Breach> {
         let world = &self.world;
-        let over = self.reapers.iter().all(|reaper| reaper.phase == Phase::Over) && self.owners.iter().all(Owner::ended);
+        let over =
+            self.reapers.iter().all(|reaper| reaper.phase == Phase::Over) && self.owners.iter().all(Owner::ended);
         if !over {
             return Err(Breach("somebody waits for ever"));
         }
         let holds = |lock: &Option<Who>| lock.is_some();
-        if world.locks.iter().chain(&world.journal_locks).any(holds) || world.trees.iter().any(|tree| holds(&tree.flock))
+        if world.locks.iter().chain(&world.journal_locks).any(holds)
+            || world.trees.iter().any(|tree| holds(&tree.flock))
         {
             return Err(Breach("a lock outlived its holder"));
         }
