@@ -43,11 +43,22 @@ pub(crate) struct Reaper {
     /// The version of the contents that the first look is about, and the work that it saw.
     traced: u8,
     proved: Work,
+    /// Whether the first look saw the directory live or holding what force was not told to accept.
+    looked_live: Live,
+    /// Whether a source or the journal was lost, so that nothing more may be begun.
+    lost: bool,
     handle: Option<Ino>,
     removed: [bool; 2],
     /// Whether its last run could not settle everything: a lock was busy, a record or a line could not be written.
     pub(crate) left_something: bool,
     pub(crate) was_killed: bool,
+}
+
+/// Whether something keeps a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Live {
+    Yes,
+    No,
 }
 
 /// What one atomic step of a port call came to.
@@ -75,6 +86,8 @@ impl Reaper {
             seen: Seen::default(),
             traced: 0,
             proved: 0,
+            looked_live: Live::No,
+            lost: false,
             handle: None,
             removed: [false; 2],
             left_something: false,
@@ -188,7 +201,9 @@ fn sweeping(
     if let Some((what, answer)) = fault(&call, &state.reapers[number]).filter(|_| state.budget.faults > 0) {
         let mut next = state.clone();
         next.budget.faults -= 1;
-        next.reapers[number].left_something |= matches!(call, Call::Release(_) | Call::Settle(..));
+        let reaper = &mut next.reapers[number];
+        reaper.left_something |= matches!(call, Call::Release(_) | Call::Settle(..));
+        reaper.lost |= loses(&call);
         push(what, Ok(answered(next, number, node, Went::Answered(answer), model)));
     }
 }
@@ -221,6 +236,21 @@ fn accounted(state: &State, number: usize, fates: &[(Dir, FateName)], model: &Mo
     Ok(())
 }
 
+/// Whether a fault of this call takes away what the sweep cannot go on without.
+fn loses(call: &Call) -> bool {
+    match call {
+        Call::Refresh | Call::LookAgain(_) | Call::SecondLook(_) | Call::Intend(_) | Call::Settle(..) => true,
+        Call::Acquire(_)
+        | Call::Open(_)
+        | Call::Fence(_)
+        | Call::PutBack(_)
+        | Call::Discard(_)
+        | Call::Release(_)
+        | Call::Unlock(_)
+        | Call::Done(_) => false,
+    }
+}
+
 /// What can go wrong with a call, before it does anything.
 fn fault(call: &Call, reaper: &Reaper) -> Option<(&'static str, Answer)> {
     let at_first = |what| (reaper.at == 0).then_some((what, Answer::Failed));
@@ -241,6 +271,9 @@ fn carry_on(state: &mut State, number: usize, call: &Call, model: &Model<'_>) ->
     let done = |what| (what, Ok(Went::Answered(Answer::Done)));
     match *call {
         Call::Refresh => done("asks every owner anew"),
+        Call::Acquire(_) if state.reapers[number].lost => {
+            ("begins another", Err(Breach("a sweep went on without its owners or its journal")))
+        }
         Call::Acquire(dir) => {
             let free = model.scenario.lock == CreatorsLock::None || model.scenario.has(Flaw::NoLock);
             let lock = &mut state.world.locks[usize::from(dir)];
@@ -282,7 +315,8 @@ fn carry_on(state: &mut State, number: usize, call: &Call, model: &Model<'_>) ->
             state.world.leave(who);
             state.world.journal_locks[usize::from(journal)] = Some(who);
             state.reapers[number].handle = None;
-            (state.reapers[number].traced, state.reapers[number].proved) = (0, 0);
+            let reaper = &mut state.reapers[number];
+            (reaper.traced, reaper.proved, reaper.looked_live) = (0, 0, Live::No);
             done("lets go of the directory and of its lock")
         }
         Call::Done(_) => unreachable!("because a sweep that is done asks for nothing"),
@@ -372,7 +406,12 @@ fn look_again(state: &mut State, number: usize, dir: Dir, model: &Model<'_>) -> 
     } else {
         [Glance::Owner, Glance::Users, Glance::Trace, Glance::Proof]
     };
-    look(state, number, dir, &order)
+    let told = look(state, number, dir, &order);
+    let reaper = &mut state.reapers[number];
+    let Seen { claimed, used, work, .. } = reaper.seen;
+    let kept = claimed || used || (work != 0 && work != model.scenario.work);
+    reaper.looked_live = if kept { Live::Yes } else { Live::No };
+    told
 }
 
 fn second_look(state: &mut State, number: usize, dir: Dir, model: &Model<'_>) -> (&'static str, Progress) {
@@ -408,6 +447,9 @@ fn fence(state: &mut State, number: usize, dir: Dir, model: &Model<'_>) -> (&'st
     let answer = |what, answer| (what, Ok(Went::Answered(answer)));
     if model.scenario.has(Flaw::NoFenceNoSecondLook) || model.scenario.has(Flaw::NoFence) {
         return answer("sets up no fence", Answer::Done);
+    }
+    if state.reapers[number].looked_live == Live::Yes {
+        return ("begins the fence", Err(Breach("a directory was fenced that had just been seen to be live")));
     }
     let any_identity = model.scenario.has(Flaw::AnyIdentity);
     match at {

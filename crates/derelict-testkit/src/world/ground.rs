@@ -96,6 +96,13 @@ pub(crate) enum Finished {
     No,
 }
 
+/// Whether something keeps a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Live {
+    Yes,
+    No,
+}
+
 /// How the world treats us at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
@@ -118,6 +125,10 @@ pub(crate) struct Ground {
     pub(crate) planned: BTreeMap<Workspace, Evidence>,
     /// The version that the last first look was about.
     pub(crate) traced: Option<(Ino, u64)>,
+    /// Whether the last first look saw the directory live.
+    pub(crate) looked_live: Live,
+    /// Whether the sweep has to end, and why.
+    pub(crate) ending: Option<&'static str>,
     next: u64,
     pub(crate) unlinked: u64,
     pub(crate) calls: u64,
@@ -140,6 +151,8 @@ impl Ground {
             journal: BTreeMap::new(),
             planned: BTreeMap::new(),
             traced: None,
+            looked_live: Live::No,
+            ending: None,
             next: 1,
             unlinked: 0,
             calls: 0,

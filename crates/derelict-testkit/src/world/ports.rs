@@ -13,7 +13,7 @@ use derelict_core::record::Intent;
 
 use super::Missing;
 use super::adversary;
-use super::ground::{Finished, Ground, Held, Ino, Line, Place, Weather, Workspace};
+use super::ground::{Finished, Ground, Held, Ino, Line, Live, Place, Weather, Workspace};
 use super::look::{evidence, no_proof, proof, source, workspace_of};
 
 /// What a killed sweep unwinds with.
@@ -22,6 +22,10 @@ pub(crate) struct Killed;
 /// How rarely something goes wrong in a storm: one call in so many.
 const FAULTS: usize = 40;
 const KILLS: usize = 60;
+
+/// Why a sweep has to end, by the names of its stop reasons.
+const SOURCE: &str = "source_lost";
+const JOURNAL: &str = "journal_lost";
 
 /// All four ports to one ground.
 #[derive(Clone, Copy)]
@@ -62,6 +66,15 @@ impl<'g> Port<'g> {
         ground
     }
 
+    /// A fault after which the sweep must end, for this reason.
+    fn loses(ground: &mut Ground, what: &'static str) -> bool {
+        let loses = Self::fails(ground);
+        if loses {
+            ground.ending.get_or_insert(what);
+        }
+        loses
+    }
+
     fn fails(ground: &mut Ground) -> bool {
         let fails = ground.weather == Weather::Storm && ground.dice.one_in(FAULTS);
         if fails {
@@ -89,6 +102,8 @@ impl<'g> Lock for Port<'g> {
     fn acquire(&mut self, candidate: &Candidate) -> Result<Guard<'g>, LockBusy> {
         let workspace = workspace_of(candidate);
         let mut ground = self.turn(&format!("lock w{workspace}"));
+        let goes_on = ground.ending.is_none();
+        ground.must(goes_on, "nothing is begun once the sweep has to end");
         let missing = ground.missing == Missing::Lock;
         match ground.locks[workspace] {
             Held::ByACreator if missing => Ok(Guard(self.0, workspace)),
@@ -105,25 +120,30 @@ impl Observe for Port<'_> {
     type Handle = Handle;
 
     fn refresh(&mut self) -> Result<(), SourceLost> {
-        if Self::fails(&mut self.turn("refresh")) { Err(source_lost()) } else { Ok(()) }
+        if Self::loses(&mut self.turn("refresh"), SOURCE) { Err(source_lost()) } else { Ok(()) }
     }
 
     fn look_again(&mut self, _: &Candidate, handle: &Handle) -> Result<Evidence, SourceLost> {
         let mut ground = self.turn("look again");
-        if Self::fails(&mut ground) {
+        if Self::loses(&mut ground, SOURCE) {
             return Err(source_lost());
         }
         ground.traced = Some((handle.ino, ground.trees[&handle.ino].version));
         if ground.missing == Missing::Recheck {
             return Ok(ground.planned[&handle.workspace].clone());
         }
+        let tree = &ground.trees[&handle.ino];
+        let kept = ground.claims(handle.workspace)
+            || tree.handles > 0
+            || tree.entries.iter().any(|entry| entry.work.is_some_and(|work| !tree.accepted.contains(&work)));
+        ground.looked_live = if kept { Live::Yes } else { Live::No };
         let proof = Observed::Known(proof(&ground, handle.ino));
         Ok(evidence(&ground, handle.workspace, handle.ino, proof))
     }
 
     fn second_look(&mut self, _: &Candidate, handle: &Handle, first: &Evidence) -> Result<Evidence, SourceLost> {
         let mut ground = self.turn("second look");
-        if Self::fails(&mut ground) {
+        if Self::loses(&mut ground, SOURCE) {
             return Err(source_lost());
         }
         if matches!(ground.missing, Missing::SecondLook | Missing::FenceAndSecondLook) {
@@ -171,6 +191,8 @@ impl Reclaim for Port<'_> {
         if ground.names.get(&live) != Some(&handle.ino) && ground.missing != Missing::Identity {
             return Err(refusal("another directory came to lie here"));
         }
+        let live_then = ground.looked_live == Live::Yes;
+        ground.must(!live_then, "nothing is fenced that was just seen to be live");
         ground.must(!creator, "what a creator found while it holds its lock stays");
         ground.rename(intent, live, Place::Trash(intent)).map_err(refusal)?;
         Ok(permit.fenced())
@@ -234,7 +256,7 @@ impl Port<'_> {
 impl Journal for Port<'_> {
     fn intend(&mut self, intent: &Intent) -> Result<IntentId, JournalLost> {
         let mut ground = self.turn("intend");
-        if Self::fails(&mut ground) {
+        if Self::loses(&mut ground, JOURNAL) {
             return Err(journal_lost());
         }
         let (workspace, ino) = (workspace_of(&intent.candidate), intent.candidate.identity.ino);
@@ -245,7 +267,7 @@ impl Journal for Port<'_> {
 
     fn settle(&mut self, intent: IntentId, outcome: &Outcome) -> Result<(), JournalLost> {
         let mut ground = self.turn("settle");
-        if Self::fails(&mut ground) {
+        if Self::loses(&mut ground, JOURNAL) {
             return Err(journal_lost());
         }
         let finished = match outcome {

@@ -84,6 +84,7 @@ pub fn simulate(seed: u64, missing: Missing) -> Result<Told, Broken> {
 fn run(ground: &RefCell<Ground>, told: &mut Told) {
     told.sweeps += 1;
     ground.borrow_mut().note("run");
+    ground.borrow_mut().ending = None;
     let mut report = None;
     let all = || {
         recover(Port(ground));
@@ -130,7 +131,11 @@ fn carry_out(approved: &ApprovedPlan, ground: &RefCell<Ground>) -> SweepReport {
     let world = World { observe: &mut observe, lock: &mut lock, reclaim: &mut reclaim, journal: &mut journal };
     let halt = || {
         let mut ground = ground.borrow_mut();
-        (ground.weather == Weather::Storm && ground.dice.one_in(50)).then_some(StopReason::Cancelled)
+        let cancelled = ground.weather == Weather::Storm && ground.dice.one_in(50);
+        cancelled.then(|| {
+            ground.ending.get_or_insert(StopReason::Cancelled.name());
+            StopReason::Cancelled
+        })
     };
     let now: Timestamp = NOW;
     sweep(approved, &POLICY, now, world, halt, |_| {})
@@ -146,6 +151,8 @@ fn check(approved: &ApprovedPlan, report: &SweepReport, before: u64, ground: &mu
     let mut told: Vec<u64> = report.settled.iter().map(|settled| settled.candidate.identity.ino).collect();
     planned.sort_unstable();
     told.sort_unstable();
+    let why = ground.ending.unwrap_or_else(|| plan.limit().map_or("finished", |_| "limit"));
+    ground.must(report.stop.name() == why, "a sweep says why it ended");
     ground.must(planned == told, "every candidate has exactly one fate");
     ground.must(report.tally().scanned() == planned.len() as u64, "the counts balance");
     let unlinked = ground.unlinked - before;
