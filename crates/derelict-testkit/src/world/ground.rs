@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use derelict_core::evidence::Evidence;
 use derelict_core::ids::IntentId;
+use derelict_core::outcome::FateName;
 
 use super::Missing;
 use super::dice::Dice;
@@ -96,6 +97,13 @@ pub(crate) enum Finished {
     No,
 }
 
+/// Whether something was written in a tree since it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    SinceTheLook,
+    No,
+}
+
 /// Whether something keeps a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Live {
@@ -127,6 +135,8 @@ pub(crate) struct Ground {
     pub(crate) traced: Option<(Ino, u64)>,
     /// Whether the last first look saw the directory live.
     pub(crate) looked_live: Live,
+    /// Where each directory of this sweep has to end, as far as it is known.
+    pub(crate) expected: BTreeMap<Ino, FateName>,
     /// Whether the sweep has to end, and why.
     pub(crate) ending: Option<&'static str>,
     next: u64,
@@ -152,6 +162,7 @@ impl Ground {
             planned: BTreeMap::new(),
             traced: None,
             looked_live: Live::No,
+            expected: BTreeMap::new(),
             ending: None,
             next: 1,
             unlinked: 0,
@@ -224,6 +235,28 @@ impl Ground {
     /// What others hold on to: rows that keep, one way or the other.
     pub(crate) fn claims(&self, workspace: Workspace) -> bool {
         self.rows[workspace] != Row::None
+    }
+
+    /// Where a directory has to end that something keeps now, told from the ground and not by the rule
+    /// that is under test; `None` when nothing keeps it.
+    pub(crate) fn keeps(&self, workspace: Workspace, ino: Ino, written: Written) -> Option<FateName> {
+        let tree = &self.trees[&ino];
+        let works: BTreeSet<u64> = tree.entries.iter().filter_map(|entry| entry.work).collect();
+        let row = self.rows[workspace];
+        if matches!(row, Row::Standing | Row::Elsewhere) {
+            return Some(FateName::RetainedResurrected);
+        }
+        if row == Row::Unreadable || written == Written::SinceTheLook {
+            return Some(FateName::RetainedChanged);
+        }
+        if row == Row::Held || tree.handles > 0 {
+            return Some(FateName::RetainedResurrected);
+        }
+        (!works.is_empty() && works != tree.accepted).then_some(FateName::RetainedChanged)
+    }
+
+    pub(crate) fn expect(&mut self, ino: Ino, fate: FateName) {
+        self.expected.insert(ino, fate);
     }
 
     /// Renames, replacing nothing; only what an open intent of this very tree covers.

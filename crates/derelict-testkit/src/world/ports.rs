@@ -6,14 +6,14 @@ use std::panic::resume_unwind;
 
 use derelict_core::evidence::{Candidate, Evidence, Observed};
 use derelict_core::ids::{IntentId, NonEmpty};
-use derelict_core::outcome::{Discarded, Outcome, Refusal, Release};
+use derelict_core::outcome::{Discarded, FateName, Outcome, Refusal, Release};
 use derelict_core::ports::{Discard, Journal, JournalLost, Lock, LockBusy, Observe, Opened, Reclaim, SourceLost};
 use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
 use derelict_core::record::Intent;
 
 use super::Missing;
 use super::adversary;
-use super::ground::{Finished, Ground, Held, Ino, Line, Live, Place, Weather, Workspace};
+use super::ground::{Finished, Ground, Held, Ino, Line, Live, Place, Weather, Workspace, Written};
 use super::look::{evidence, no_proof, proof, source, workspace_of};
 
 /// What a killed sweep unwinds with.
@@ -111,7 +111,10 @@ impl<'g> Lock for Port<'g> {
                 ground.locks[workspace] = if missing { Held::Free } else { Held::ByUs };
                 Ok(Guard(self.0, workspace))
             }
-            Held::ByACreator => Err(LockBusy { lock: format!("lock of w{workspace}") }),
+            Held::ByACreator => {
+                ground.expect(candidate.identity.ino, FateName::Busy);
+                Err(LockBusy { lock: format!("lock of w{workspace}") })
+            }
         }
     }
 }
@@ -126,17 +129,16 @@ impl Observe for Port<'_> {
     fn look_again(&mut self, _: &Candidate, handle: &Handle) -> Result<Evidence, SourceLost> {
         let mut ground = self.turn("look again");
         if Self::loses(&mut ground, SOURCE) {
+            ground.expect(handle.ino, FateName::Interrupted);
             return Err(source_lost());
         }
         ground.traced = Some((handle.ino, ground.trees[&handle.ino].version));
         if ground.missing == Missing::Recheck {
             return Ok(ground.planned[&handle.workspace].clone());
         }
-        let tree = &ground.trees[&handle.ino];
-        let kept = ground.claims(handle.workspace)
-            || tree.handles > 0
-            || tree.entries.iter().any(|entry| entry.work.is_some_and(|work| !tree.accepted.contains(&work)));
-        ground.looked_live = if kept { Live::Yes } else { Live::No };
+        let keeps = ground.keeps(handle.workspace, handle.ino, Written::No);
+        ground.looked_live = if keeps.is_some() { Live::Yes } else { Live::No };
+        keeps.into_iter().for_each(|fate| ground.expect(handle.ino, fate));
         let proof = Observed::Known(proof(&ground, handle.ino));
         Ok(evidence(&ground, handle.workspace, handle.ino, proof))
     }
@@ -144,6 +146,7 @@ impl Observe for Port<'_> {
     fn second_look(&mut self, _: &Candidate, handle: &Handle, first: &Evidence) -> Result<Evidence, SourceLost> {
         let mut ground = self.turn("second look");
         if Self::loses(&mut ground, SOURCE) {
+            ground.expect(handle.ino, FateName::Interrupted);
             return Err(source_lost());
         }
         if matches!(ground.missing, Missing::SecondLook | Missing::FenceAndSecondLook) {
@@ -153,6 +156,11 @@ impl Observe for Port<'_> {
         let tree = ground.tree(handle.ino);
         (tree.owed, tree.looked_at) = (owed, true);
         let untouched = ground.traced == Some((handle.ino, ground.trees[&handle.ino].version));
+        let written = if untouched { Written::No } else { Written::SinceTheLook };
+        ground
+            .keeps(handle.workspace, handle.ino, written)
+            .into_iter()
+            .for_each(|fate| ground.expect(handle.ino, fate));
         let proof = if untouched { first.proof.clone() } else { no_proof() };
         Ok(evidence(&ground, handle.workspace, handle.ino, proof))
     }
@@ -163,13 +171,20 @@ impl Reclaim for Port<'_> {
 
     fn open(&mut self, candidate: &Candidate) -> Opened<Handle> {
         let workspace = workspace_of(candidate);
-        let ground = self.turn("open");
-        match ground.names.get(&Place::Live(workspace)) {
-            None => Opened::Vanished,
-            Some(ino) if *ino == candidate.identity.ino || ground.missing == Missing::Identity => {
-                Opened::Same(Handle { workspace, ino: *ino })
+        let mut ground = self.turn("open");
+        let planned = candidate.identity.ino;
+        match ground.names.get(&Place::Live(workspace)).copied() {
+            None => {
+                ground.expect(planned, FateName::Vanished);
+                Opened::Vanished
             }
-            Some(_) => Opened::Refused(refusal("another directory lies here")),
+            Some(ino) if ino == planned || ground.missing == Missing::Identity => {
+                Opened::Same(Handle { workspace, ino })
+            }
+            Some(_) => {
+                ground.expect(planned, FateName::Refused);
+                Opened::Refused(refusal("another directory lies here"))
+            }
         }
     }
 
@@ -180,6 +195,8 @@ impl Reclaim for Port<'_> {
         intent: IntentId,
     ) -> Result<Fenced<'lock>, Refusal> {
         let mut ground = self.turn(&format!("fence w{} as {intent}", handle.workspace));
+        // Until it is fenced and more is seen.
+        ground.expect(handle.ino, FateName::Refused);
         if Self::fails(&mut ground) {
             return Err(refusal("not permitted"));
         }
@@ -200,10 +217,15 @@ impl Reclaim for Port<'_> {
 
     fn put_back(&mut self, handle: &Handle, intent: IntentId) -> Result<(), Refusal> {
         let mut ground = self.turn(&format!("put back w{}", handle.workspace));
-        if Self::fails(&mut ground) {
-            return Err(refusal("not permitted"));
+        let put_back = if Self::fails(&mut ground) {
+            Err("not permitted")
+        } else {
+            ground.rename(intent, Place::Trash(intent), Place::Live(handle.workspace))
+        };
+        if put_back.is_err() {
+            ground.expect(handle.ino, FateName::Refused);
         }
-        ground.rename(intent, Place::Trash(intent), Place::Live(handle.workspace)).map_err(refusal)
+        put_back.map_err(refusal)
     }
 
     fn discard(&mut self, cleared: Cleared<'_>, handle: Handle, intent: IntentId) -> Discard {
@@ -221,7 +243,9 @@ impl Reclaim for Port<'_> {
         };
         drop(ground);
         let refusals = self.unlink_all(intent, handle.ino, place);
-        let entries = self.0.borrow().unlinked - before;
+        let mut ground = self.0.borrow_mut();
+        let entries = ground.unlinked - before;
+        ground.expect(handle.ino, if refusals.is_empty() { FateName::Removed } else { FateName::Refused });
         Discard { discarded: Discarded { entries, bytes: entries }, refusals }
     }
 
@@ -257,6 +281,7 @@ impl Journal for Port<'_> {
     fn intend(&mut self, intent: &Intent) -> Result<IntentId, JournalLost> {
         let mut ground = self.turn("intend");
         if Self::loses(&mut ground, JOURNAL) {
+            ground.expect(intent.candidate.identity.ino, FateName::Interrupted);
             return Err(journal_lost());
         }
         let (workspace, ino) = (workspace_of(&intent.candidate), intent.candidate.identity.ino);

@@ -85,6 +85,7 @@ fn run(ground: &RefCell<Ground>, told: &mut Told) {
     told.sweeps += 1;
     ground.borrow_mut().note("run");
     ground.borrow_mut().ending = None;
+    ground.borrow_mut().expected.clear();
     let mut report = None;
     let all = || {
         recover(Port(ground));
@@ -113,6 +114,7 @@ fn plan(ground: &mut Ground) -> ApprovedPlan {
     let force = if storm && ground.dice.one_in(4) { Force::UnsavedAsShown } else { Force::No };
     let removals = (storm && ground.dice.one_in(3)).then(|| ground.dice.below(4) as u64);
     let selection = Selection::new(force, Limits { removals, ..Limits::NONE });
+    forget_accepted(ground);
     let plan = Plan::new(judge_all(sightings, &POLICY, NOW), &selection);
     for removal in plan.removals().iter().filter(|removal| removal.accepted_losses().is_some()) {
         accept(ground, removal.judged().candidate.identity.ino);
@@ -123,6 +125,16 @@ fn plan(ground: &mut Ground) -> ApprovedPlan {
     act(ground);
     let seen = plan.digest();
     plan.approve(Consent::Operator { seen }).expect("because it was seen")
+}
+
+/// What force was told to accept in an earlier sweep is accepted no more, save where that one had begun.
+fn forget_accepted(ground: &mut Ground) {
+    for (place, ino) in ground.names.clone() {
+        match place {
+            Place::Live(_) => ground.tree(ino).accepted.clear(),
+            Place::Aside(_) | Place::Trash(_) | Place::Begun(_) => {}
+        }
+    }
 }
 
 fn carry_out(approved: &ApprovedPlan, ground: &RefCell<Ground>) -> SweepReport {
@@ -161,6 +173,9 @@ fn check(approved: &ApprovedPlan, report: &SweepReport, before: u64, ground: &mu
         let ino = settled.candidate.identity.ino;
         let gone = ground.trees[&ino].end == End::ByUs;
         let removed = matches!(settled.fate, Fate::Settled(Outcome::Removed { .. }));
+        let expected = ground.expected.get(&ino).copied();
+        let fate = settled.fate.name();
+        ground.must(expected.is_none_or(|expected| expected == fate), "a directory is told to have ended as it did");
         ground.must(gone == removed, "what is told to be removed is what was removed");
     }
     let held = ground.locks.contains(&Held::ByUs);

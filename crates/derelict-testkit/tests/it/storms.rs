@@ -8,7 +8,7 @@ use derelict_core::outcome::FateName;
 use derelict_testkit::world::{Missing, simulate};
 
 /// The seeds of every test run: a few seconds.
-const SEEDS: Range<u64> = 0..6000;
+const SEEDS: Range<u64> = 0..4000;
 
 /// A part that is missing must be missed within so many seeds.
 const CONTROL_SEEDS: Range<u64> = 0..6000;
