@@ -326,7 +326,7 @@ impl Database {
         &self.name
     }
 
-    /// Runs statements, all in one transaction, and returns what they print: columns separated by
+    /// Runs statements, each on its own, and returns what they print: columns separated by
     /// `|`, one row a line.
     ///
     /// # Panics

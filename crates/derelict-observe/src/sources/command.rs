@@ -19,7 +19,7 @@ use derelict_core::ids::{SourceId, Timestamp};
 use derelict_core::ports::{LockBusy, SourceLost};
 use serde_json::{Map, Value};
 
-use super::table::{IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot, fold};
+use super::table::{Asked, IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot};
 use crate::exec::{self, Invocation};
 
 /// What is said of an owner that is held without words.
@@ -91,7 +91,7 @@ impl CommandOwners {
         let rows = parse(&printed, *scheme).map_err(|(line, what)| {
             self.lost(format!("line {line} of what {} printed {what}", derelict_core::ids::escaped(program)))
         })?;
-        Ok(fold(ids, rows, Vec::new()))
+        Ok(Asked::of(ids).fold(rows, Vec::new()))
     }
 }
 

@@ -8,6 +8,8 @@ mod listing;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]
+mod paperclip;
+#[cfg(test)]
 mod postgres;
 #[cfg(test)]
 mod recheck;

@@ -124,7 +124,7 @@ fn an_id_of_another_case_is_found_where_case_does_not_count() {
     let mut owners = world.with(SqliteSettings { ids: IdScheme::Uuid, ..settings(&world.path(), QUERY) });
     owners.connect().unwrap();
     assert_eq!(owners.row(&lower).unwrap(), [row(&lower, Some(THEN), None)]);
-    assert_eq!(owners.rows(&[lower.clone()]).unwrap().rows, [row(&lower, Some(THEN), None)]);
+    assert_eq!(owners.rows(std::slice::from_ref(&lower)).unwrap().rows, [row(&lower, Some(THEN), None)]);
 }
 
 #[test]

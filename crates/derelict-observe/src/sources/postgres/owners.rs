@@ -13,6 +13,8 @@
 //! Where ids are text of which case does not count, the query has to compare `lower(id)`, unless the
 //! column is all lower or all upper case. Server versions from 12 on are supported.
 
+use std::borrow::Cow;
+
 use derelict_core::ids::{SourceId, Timestamp};
 use derelict_core::ports::{LockBusy, SourceLost};
 use tokio_postgres::types::Type;
@@ -22,9 +24,9 @@ use super::lock::{Locker, Lockers, NoLocker};
 use super::pooled::{self, Unreliable};
 use super::session::{Access, Prepared, Session, SessionError};
 use super::settings::Settings;
-use super::values::{CHUNK, Ids, LastUse, spellings};
+use super::values::{CHUNK, Ids, LastUse};
 use crate::sources::paperclip;
-use crate::sources::table::{IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot, fold};
+use crate::sources::table::{Asked, IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot};
 
 /// What a sweep's leader locks: one number for each root, next to no other program's.
 const SWEEP_KEY: &str = "hashtextextended('derelict sweep:' || $1::text, 0)";
@@ -214,32 +216,34 @@ impl Open {
         self.session.batch(deed, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
         let clock = self.clock()?;
         let mut rows = Vec::new();
-        for chunk in spellings(ids, self.scheme, parameter(&self.query)).chunks(CHUNK) {
+        let asked = Asked::of(ids);
+        for chunk in spellings(&asked, self.scheme, &self.query).chunks(CHUNK) {
             for row in self.session.query(&self.query, &[&Ids(chunk)])? {
                 rows.extend(self.columns.read(&row, self.scheme)?);
             }
         }
         let mut holds = Vec::new();
         if let Some((held, columns)) = &self.held {
-            for chunk in spellings(ids, self.scheme, parameter(held)).chunks(CHUNK) {
+            for chunk in spellings(&asked, self.scheme, held).chunks(CHUNK) {
                 for row in self.session.query(held, &[&Ids(chunk)])? {
                     holds.extend(columns.read(&row, self.scheme)?);
                 }
             }
         }
         self.session.batch("the end of the snapshot", "COMMIT")?;
-        Ok(Snapshot { rows: fold(ids, rows, holds), clock })
+        Ok(Snapshot { rows: asked.fold(rows, holds), clock })
     }
 
     fn row(&mut self, id: &str) -> Result<Vec<Row>, Ended> {
         let ids = [id.to_owned()];
-        let asked = spellings(&ids, self.scheme, parameter(&self.query));
+        let asked = Asked::of(&ids);
+        let spelled = spellings(&asked, self.scheme, &self.query);
         let (rows, holds) = match &self.held {
-            None => (self.session.query(&self.query, &[&Ids(&asked)])?, Vec::new()),
+            None => (self.session.query(&self.query, &[&Ids(&spelled)])?, Vec::new()),
             Some((held, columns)) => {
-                let held_asked = spellings(&ids, self.scheme, parameter(held));
+                let held_spelled = spellings(&asked, self.scheme, held);
                 let [rows, held] =
-                    self.session.query_both((&self.query, &[&Ids(&asked)]), (held, &[&Ids(&held_asked)]))?;
+                    self.session.query_both((&self.query, &[&Ids(&spelled)]), (held, &[&Ids(&held_spelled)]))?;
                 let mut holds = Vec::new();
                 for row in held {
                     holds.extend(columns.read(&row, self.scheme)?);
@@ -251,7 +255,7 @@ impl Open {
         for row in rows {
             read.extend(self.columns.read(&row, self.scheme)?);
         }
-        Ok(fold(&ids, read, holds))
+        Ok(asked.fold(read, holds))
     }
 
     fn clock(&mut self) -> Result<Option<Timestamp>, Ended> {
@@ -263,7 +267,10 @@ impl Open {
     }
 }
 
-/// The type of the one parameter that was checked when the query was prepared.
-fn parameter(prepared: &Prepared) -> &Type {
-    prepared.statement().params().first().expect("because a query without a parameter was refused")
+/// What a query is asked for: a UUID has one spelling in a column of its own type.
+fn spellings<'a>(asked: &Asked<'a>, scheme: IdScheme, query: &Prepared) -> Vec<Cow<'a, str>> {
+    match query.statement().params() {
+        [Type::UUID_ARRAY] => asked.exact(),
+        _ => asked.spellings(scheme),
+    }
 }

@@ -1,21 +1,22 @@
 //! How ids, instants and reasons travel to the server and back: binary, without a crate for each.
 //! What they are checked against beforehand is in `columns`.
 
+use std::borrow::Cow;
 use std::error::Error;
-use std::fmt::Write as _;
 
 use derelict_core::ids::Timestamp;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-
-use crate::sources::table::IdScheme;
 
 /// Seconds from 1970 to 2000, where the server's clock has its zero.
 const SERVER_EPOCH: i64 = 946_684_800;
 
 /// How many ids an array holds at most when it is sent. The server plans once for all chunks, and
 /// one of these is a quarter of a megabyte on the wire.
-pub(super) const CHUNK: usize = 10_000;
+pub(super) const CHUNK: usize = 50_000;
+
+/// The digits of a UUID in its canonical form.
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// The bytes of a UUID.
 type Uuid = [u8; 16];
@@ -24,7 +25,7 @@ type Failure = Box<dyn Error + Sync + Send>;
 
 /// Ids as one parameter: `uuid[]`, `text[]` or `varchar[]`, whichever the query takes.
 #[derive(Debug)]
-pub(super) struct Ids<'a>(pub(super) &'a [String]);
+pub(super) struct Ids<'a>(pub(super) &'a [Cow<'a, str>]);
 
 /// One id as a parameter: `uuid`, `text` or `varchar`.
 #[derive(Debug)]
@@ -89,18 +90,6 @@ fn uuid(text: &str) -> Option<Uuid> {
     digits.next().is_none().then_some(uuid)
 }
 
-/// What ids a text column is asked for. Where case does not count the column may still have another one
-/// than the canonical, so it is asked for both; a query over mixed case has to compare `lower(id)`.
-pub(super) fn spellings(ids: &[String], scheme: IdScheme, parameter: &Type) -> Vec<String> {
-    let mut asked = ids.to_vec();
-    if *parameter != Type::UUID_ARRAY && scheme != IdScheme::Text {
-        asked.extend(ids.iter().map(|id| id.to_ascii_uppercase()));
-    }
-    asked.sort_unstable();
-    asked.dedup();
-    asked
-}
-
 /// An id in a row.
 #[derive(Debug)]
 pub(super) struct ReadId(pub(super) String);
@@ -111,11 +100,12 @@ impl<'r> FromSql<'r> for ReadId {
             return Ok(Self(std::str::from_utf8(raw)?.to_owned()));
         }
         let mut text = String::with_capacity(36);
-        for (index, byte) in Uuid::try_from(raw)?.iter().enumerate() {
+        for (index, byte) in Uuid::try_from(raw)?.into_iter().enumerate() {
             if matches!(index, 4 | 6 | 8 | 10) {
                 text.push('-');
             }
-            write!(text, "{byte:02x}")?;
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 0xf)]));
         }
         Ok(Self(text))
     }
@@ -175,13 +165,5 @@ mod tests {
         assert_eq!(read(1_500_000), LastUse::At(Timestamp::new(SERVER_EPOCH + 1, 500_000_000)));
         assert_eq!(read(-1), LastUse::At(Timestamp::new(SERVER_EPOCH - 1, 999_999_000)));
         assert_eq!((read(i64::MAX), read(i64::MIN)), (LastUse::Infinity, LastUse::MinusInfinity));
-    }
-
-    #[test]
-    fn where_case_does_not_count_a_text_column_is_asked_in_both() {
-        let ids = ["b".to_owned(), "a1".to_owned()];
-        assert_eq!(spellings(&ids, IdScheme::TextIgnoringCase, &Type::TEXT_ARRAY), ["A1", "B", "a1", "b"]);
-        assert_eq!(spellings(&ids, IdScheme::Text, &Type::TEXT_ARRAY), ["a1", "b"]);
-        assert_eq!(spellings(&ids, IdScheme::Uuid, &Type::UUID_ARRAY), ["a1", "b"]);
     }
 }

@@ -29,7 +29,7 @@ use derelict_core::ports::{LockBusy, SourceLost};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use self::values::{HeldColumns, OwnerColumns, Unfit};
-use super::table::{IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot, fold};
+use super::table::{Asked, IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot};
 
 /// How long a program that writes is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -208,7 +208,8 @@ impl Open {
     fn ask(&self, settings: &SqliteSettings, ids: &[String]) -> Result<Vec<Row>, Ended> {
         self.check_identity(settings)?;
         let _asking = self.clock.start(settings.timeout);
-        let parameter = serde_json::Value::from(spellings(ids, settings.ids)).to_string();
+        let asked = Asked::of(ids);
+        let parameter = serde_json::Value::from(asked.spellings(settings.ids)).to_string();
         let failed = |query| move |source| self.failed(settings, query, source);
         // Dropped at the end, which ends the reading; there is nothing to commit.
         let transaction = self.connection.unchecked_transaction().map_err(failed(values::QUERY))?;
@@ -230,7 +231,7 @@ impl Open {
                 holds.extend(hold.map_err(|source| Ended::Unfit { path: settings.path.clone(), source })?);
             }
         }
-        Ok(fold(ids, read, holds))
+        Ok(asked.fold(read, holds))
     }
 
     fn failed(&self, settings: &SqliteSettings, query: &'static str, source: rusqlite::Error) -> Ended {
@@ -275,18 +276,6 @@ fn uri(path: &Path) -> String {
     let name: String =
         bytes.map(|byte| if plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02x}") }).collect();
     format!("file:{name}?mode=ro")
-}
-
-/// What ids the database is asked for: where case does not count, in upper case too.
-fn spellings(ids: &[String], scheme: IdScheme) -> Vec<String> {
-    let mut asked = ids.to_vec();
-    match scheme {
-        IdScheme::Text => {}
-        IdScheme::Uuid | IdScheme::TextIgnoringCase => asked.extend(ids.iter().map(|id| id.to_ascii_uppercase())),
-    }
-    asked.sort_unstable();
-    asked.dedup();
-    asked
 }
 
 #[cfg(test)]

@@ -73,7 +73,11 @@ fn a_uuid_is_the_same_in_upper_and_lower_case_whatever_its_column() {
         let query = format!("select id, used as last_used_at from {table} where id = any($1)");
         let mut owners = connected(operator(&database, IdScheme::Uuid, queries(&query)));
         assert_eq!(owners.row(&canonical).unwrap(), [row(UUID, Some(THEN), None)], "{table}");
-        assert_eq!(owners.rows(&[canonical.clone()]).unwrap().rows, [row(UUID, Some(THEN), None)], "{table}");
+        assert_eq!(
+            owners.rows(std::slice::from_ref(&canonical)).unwrap().rows,
+            [row(UUID, Some(THEN), None)],
+            "{table}"
+        );
     }
 }
 
