@@ -123,6 +123,12 @@ impl fmt::Display for OwnerId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IntentId(pub u64);
 
+impl IntentId {
+    /// The number of an intent that stands in no journal, because there was no room to write one: the
+    /// trash name carries it. Journals count from one.
+    pub const IN_NAME: Self = Self(0);
+}
+
 impl fmt::Display for IntentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
@@ -138,6 +144,16 @@ impl Digest {
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
+    }
+
+    /// Reads a digest as it prints: 64 lower-case hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut digest = Self([0; 32]);
+        for (byte, digits) in digest.0.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        (digest.to_string() == text).then_some(digest)
     }
 
     /// Digest of a value's debug form, which is total, ordered and the same for equal values of one
@@ -248,6 +264,11 @@ mod tests {
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         );
         assert_ne!(Digest::of(&Some(1)), Digest::of(&Some(2)));
+        let digest = Digest::of_bytes(b"x");
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+        for bad in ["", "00", &"g".repeat(64), &"+1".repeat(32), &"A".repeat(64), &"é".repeat(32), &"0".repeat(66)] {
+            assert_eq!(Digest::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

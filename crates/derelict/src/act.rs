@@ -7,7 +7,7 @@ use derelict_core::evidence::{Candidate, Evidence};
 use derelict_core::outcome::{Release, StopReason};
 use derelict_core::plan::ApprovedPlan;
 use derelict_core::ports::{Observe, SourceLost};
-use derelict_core::record::SweepReport;
+use derelict_core::record::{Disposal, SweepReport};
 use derelict_core::sweep::{World, sweep};
 use derelict_observe::DevlaunchObserver;
 use derelict_reclaim::beneath::Root;
@@ -73,7 +73,7 @@ impl<'e> Acting<'e> {
 
     /// Settles what earlier runs left: puts back what is whole, finishes what was begun.
     pub(crate) fn recover(&mut self) -> Recoveries {
-        let recovery = recover::recover(&mut self.journal, &mut self.reclaimer, &mut self.locks);
+        let recovery = recover::recover(&mut self.journal, &self.reclaimer, &mut self.locks);
         Recoveries {
             told: recovery.recovered.iter().map(told).collect(),
             lost: recovery.lost.map(|lost| StopReason::JournalLost(lost.why)),
@@ -133,6 +133,7 @@ impl<'e> Acting<'e> {
             approved,
             &POLICY,
             memory.now,
+            Disposal::Discard,
             world,
             || stop.asked().then_some(StopReason::Cancelled),
             |removal| {

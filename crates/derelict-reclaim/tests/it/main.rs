@@ -5,6 +5,7 @@
 mod journal;
 mod kit;
 mod locks;
+mod quarantine;
 mod records;
 mod recovery;
 mod refusals;
