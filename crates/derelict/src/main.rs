@@ -19,7 +19,9 @@ mod last_sweep;
 mod out;
 mod progress;
 mod prune;
+mod quarantine;
 mod report;
+mod restore;
 mod signals;
 mod text;
 mod words;
@@ -57,6 +59,10 @@ fn run(cli: Cli) -> Exit {
         Command::Explain(flags) => {
             (&flags.appearance, if flags.json { Twin::Programs("explain") } else { Twin::People })
         }
+        Command::Quarantine(flags) => {
+            (&flags.appearance, if flags.json { Twin::Programs("quarantine") } else { Twin::People })
+        }
+        Command::Restore(flags) => (&flags.appearance, Twin::People),
         Command::Demo(appearance) => (appearance, Twin::People),
     };
     let console = Console::new(appearance, host::color_wish());
@@ -68,6 +74,8 @@ fn run(cli: Cli) -> Exit {
     let ended = match cli.command {
         Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
         Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
+        Command::Quarantine(flags) => quarantine::run(&flags, &Host::read(), &mut console),
+        Command::Restore(flags) => restore::run(&flags, &Host::read(), &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
     };
     let exit = ended.unwrap_or_else(|failure| fail(&failure, twin, &mut console));

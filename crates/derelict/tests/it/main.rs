@@ -10,6 +10,7 @@ mod environment;
 mod explain;
 mod locks;
 mod ownership;
+mod quarantine;
 mod records;
 mod refusals;
 mod removal;
