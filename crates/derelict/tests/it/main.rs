@@ -8,6 +8,7 @@ mod consent;
 mod crash;
 mod environment;
 mod explain;
+mod full_disk;
 mod locks;
 mod ownership;
 mod quarantine;
