@@ -123,6 +123,12 @@ impl fmt::Display for OwnerId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IntentId(pub u64);
 
+impl IntentId {
+    /// The number of an intent that stands in no journal, because there was no room to write one: the
+    /// trash name carries it. Journals count from one.
+    pub const IN_NAME: Self = Self(0);
+}
+
 impl fmt::Display for IntentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
@@ -274,6 +280,11 @@ mod tests {
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         );
         assert_ne!(Digest::of(&Some(1)), Digest::of(&Some(2)));
+        let digest = Digest::of_bytes(b"x");
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+        for bad in ["", "00", &"g".repeat(64), &"+1".repeat(32), &"A".repeat(64), &"é".repeat(32), &"0".repeat(66)] {
+            assert_eq!(Digest::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -177,6 +177,27 @@ impl DevlaunchObserver {
         Ok(views.second_look(found, dir, first, known.traced.as_ref()))
     }
 
+    /// Reads every signal of a clone that was set aside, through its open descriptor. It lies in the trash,
+    /// where no survey looks; what is said about the place it had, and about its name, is said about it.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when a source cannot be read, or nothing was surveyed before.
+    pub fn look_at_set_aside(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+        let known = self.known.as_ref().ok_or_else(not_surveyed)?;
+        let mut scan = scan::scan(self.cache.repos()).map_err(|error| unreadable(self.cache.repos(), &error))?;
+        let found = match scan.as_if_there(candidate, dir) {
+            Ok(found) => found,
+            Err(error) => {
+                return Ok(unseen(&[], &format!("cannot tell where {} was: {error}", escaped(&candidate.path))));
+            }
+        };
+        scan.found.push(found.clone());
+        let placer = self.placer(&scan)?;
+        let claims = self.claims(&scan, &placer, &known.listing)?;
+        let views = Views::new(&claims, &known.around, self.now);
+        Ok(views.look(&found, dir, Depth::Everything).evidence)
+    }
+
     fn placer<'s>(&self, scan: &'s Scan) -> Result<Placer<'s>, SourceLost> {
         Placer::new(self.cache.home(), scan).map_err(|error| unreadable(self.cache.home(), &error))
     }

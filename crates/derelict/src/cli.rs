@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{history, text};
+use crate::host::Host;
+use crate::{exit::Failure, history, quarantine, text};
 
 /// Safe garbage collection of workspace directories.
 #[derive(Debug, Parser)]
@@ -46,6 +47,10 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Tell what past sweeps saw, removed and kept, and why
     History(History),
+    /// List what was set aside and waits out its grace
+    Quarantine(Quarantine),
+    /// Put back what was set aside, under its name
+    Restore(Restore),
     /// Build a small estate of real repositories and prune it
     Demo(Appearance),
     /// Sweep the configured roots once, unattended: for cron, a timer or a CronJob
@@ -173,6 +178,18 @@ pub(crate) struct Prune {
     #[arg(long, value_name = "SIZE", value_parser = text::parse_bytes)]
     pub(crate) max_bytes: Option<u64>,
 
+    /// Set aside instead of removing: what may go is discarded by a run after SPAN, unless somebody wants it back
+    /// [default SPAN: 7d]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "7d",
+        value_parser = quarantine::parse_span
+    )]
+    pub(crate) quarantine: Option<Duration>,
+
     /// Go on although this circuit breaker tripped; the report names it
     #[arg(long, value_name = "BREAKER", value_parser = PossibleValuesParser::new(BREAKERS), hide_possible_values = true)]
     pub(crate) acknowledge: Vec<String>,
@@ -241,6 +258,52 @@ pub(crate) struct History {
     pub(crate) appearance: Appearance,
 }
 
+/// Flags of `quarantine`.
+#[derive(Debug, Args)]
+pub(crate) struct Quarantine {
+    /// Print one JSON object instead of the list
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) state: StateDir,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `restore`.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The path a directory had, or its number in the list of `derelict quarantine`
+    #[arg(value_name = "PATH|NUMBER")]
+    pub(crate) what: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) state: StateDir,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Whose journal is meant.
+#[derive(Debug, Args)]
+pub(crate) struct StateDir {
+    /// The directory of the journal [default: that of `derelict prune`]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl StateDir {
+    /// The directory that was named, or the usual one.
+    ///
+    /// # Errors
+    /// A usage [`Failure`] when the environment names none.
+    pub(crate) fn state(&self, host: &Host) -> Result<PathBuf, Failure> {
+        self.state.clone().map_or_else(|| host.state().map_err(Failure::usage), Ok)
+    }
+}
+
 /// How the output looks.
 #[derive(Debug, Args)]
 pub(crate) struct Appearance {
@@ -300,6 +363,30 @@ mod tests {
     fn a_dry_run_cannot_be_a_live_one() {
         assert!(Cli::try_parse_from(["derelict", "prune", "-n", "-y"]).is_err());
         assert!(Cli::try_parse_from(["derelict", "prune", "-y", "--max-bytes", "10GiB"]).is_ok());
+    }
+
+    #[test]
+    fn the_grace_of_a_quarantine_can_be_left_out() {
+        let grace = |flags: &[&str]| {
+            let cli = Cli::try_parse_from(["derelict", "prune"].iter().chain(flags)).ok()?;
+            match cli.command {
+                Command::Prune(flags) => Some(flags.quarantine.map(|span| span.as_secs() / 3600)),
+                Command::Explain(_)
+                | Command::History(_)
+                | Command::Quarantine(_)
+                | Command::Restore(_)
+                | Command::Demo(_)
+                | Command::Reap(_)
+                | Command::Serve(_)
+                | Command::Config(_) => None,
+            }
+        };
+        assert_eq!(grace(&[]), Some(None));
+        assert_eq!(grace(&["--quarantine"]), Some(Some(7 * 24)));
+        assert_eq!(grace(&["--quarantine=12h"]), Some(Some(12)));
+        assert_eq!(grace(&["--quarantine=soon"]), None);
+        // Not the grace, but the place.
+        assert_eq!(grace(&["--quarantine", "12h"]), Some(Some(7 * 24)));
     }
 
     #[test]

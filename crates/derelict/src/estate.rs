@@ -1,6 +1,7 @@
 //! A devlaunch cache as the front end sees it: where it is, what a survey of it comes to, and what the breakers
 //! remember of it. It only looks; what changes anything is in [`crate::act`].
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use derelict_core::ids::{FileIdentity, Timestamp};
 use derelict_core::outcome::Breaker;
 use derelict_core::plan::{Judged, Plan};
 use derelict_core::policy::{Policy, Selection, Window};
-use derelict_core::record::LastSweep;
+use derelict_core::record::{LastSweep, SetAside};
 use derelict_core::survey::{breakers, judge_all, referenced};
 use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey};
-use derelict_reclaim::journal;
+use derelict_reclaim::beneath::Root;
+use derelict_reclaim::journal::{self, OpenIntent};
+use derelict_reclaim::recover;
 
 use crate::console::Console;
 use crate::exit::Failure;
@@ -29,6 +32,9 @@ pub(crate) const POLICY: Policy =
 
 /// Clocks of a machine and of its file servers differ by seconds; by minutes, one of them is wrong.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5 * 60);
+
+/// How many levels below [`Estate::repos`] the clones lie.
+const LEVELS: NonZeroUsize = NonZeroUsize::new(3).expect("because three is not zero");
 
 /// A cache that exists.
 #[derive(Debug)]
@@ -116,11 +122,16 @@ impl Estate {
     /// A [`Failure`] when an owner source, the journal or the memory of the breakers cannot be read.
     pub(crate) fn survey(&self, request: &Request, console: &mut Console) -> Result<Surveyed, Failure> {
         let last = self.remembered().last().map_err(Failure::stopped)?;
-        let unfinished = self.unfinished()?;
+        let open = journal::unfinished(&self.state).map_err(Failure::stopped)?;
+        let unfinished = self.unfinished(&open);
         let (now, observer, survey) = self.look(Depth::Verdict, console)?;
         let judged = judge_all(survey.sightings, &POLICY, now);
         let memory = Memory { now, root: survey.root, owners: survey.owners, referenced: referenced(&judged) };
         let alarms = self.alarms(&judged, &memory, last, request);
+        let set_aside: Vec<SetAside> = open.iter().filter_map(OpenIntent::set_aside).cloned().collect();
+        let here = set_aside.into_iter().filter(|one| self.is_here(&one.candidate));
+        // Whoever asks about one clone has not agreed to what becomes of others.
+        let (expired, waiting) = here.partition(|one| one.grace.until <= now && self.only().is_none());
         let findings = Findings {
             root: self.home().to_path_buf(),
             plan: Plan::new(judged, &Selection::new(request.force, request.limits)),
@@ -129,6 +140,9 @@ impl Estate {
             skipped: survey.skipped.into_iter().map(skipped).collect(),
             disclosures: survey.disclosures.lines(),
             unfinished,
+            grace: request.grace,
+            expired,
+            waiting,
         };
         Ok(Surveyed { findings, observer, memory })
     }
@@ -170,10 +184,13 @@ impl Estate {
     }
 
     /// What earlier runs left in hand in this cache.
-    fn unfinished(&self) -> Result<Vec<Unfinished>, Failure> {
-        let open = journal::unfinished(&self.state).map_err(Failure::stopped)?;
-        let here = open.into_iter().map(|open| open.candidate).filter(|candidate| self.is_here(candidate));
-        Ok(here.map(|candidate| Unfinished { path: candidate.path, below_root: candidate.below_root }).collect())
+    fn unfinished(&self, open: &[OpenIntent]) -> Vec<Unfinished> {
+        let in_hand = open.iter().filter(|open| open.set_aside().is_none()).map(|open| open.candidate.clone());
+        // A root that cannot be opened has been told of by the survey already.
+        let in_names =
+            Root::open(self.repos()).map_or_else(|_| Vec::new(), |root| recover::carried_by_names(&root, LEVELS));
+        let here = in_hand.chain(in_names).filter(|candidate| self.is_here(candidate));
+        here.map(|candidate| Unfinished { path: candidate.path, below_root: candidate.below_root }).collect()
     }
 
     fn is_here(&self, candidate: &Candidate) -> bool {

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use derelict_core::outcome::{Fate, verdict_label};
 use derelict_core::plan::{Judged, Removal};
+use derelict_core::record::SetAside;
 use derelict_core::size::{Completeness, Freed};
 use serde_json::{Value, json};
 
 use crate::aftermath::Aftermath;
 use crate::exit::Exit;
 use crate::findings::{AlarmAnswer, Findings};
-use crate::words;
+use crate::{quarantine, words};
 
 /// The version of every object printed here. It rises when a field changes its meaning or goes.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -59,6 +60,16 @@ pub(crate) fn explain(judged: &Judged, evidence: &Value, exit: Exit) -> Value {
     })
 }
 
+/// The list of `quarantine`.
+pub(crate) fn quarantine(set_aside: &[SetAside], exit: Exit) -> Value {
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "command": "quarantine",
+        "set_aside": set_aside.iter().map(quarantine::value).collect::<Vec<_>>(),
+        "exit_code": exit.code(),
+    })
+}
+
 /// A path without loss.
 pub(crate) fn path(path: &Path) -> Value {
     bytes(path.as_os_str().as_encoded_bytes())
@@ -88,7 +99,8 @@ fn bytes(bytes: &[u8]) -> Value {
     }
 }
 
-fn size(freed: &Freed) -> Value {
+/// What is freed.
+pub(crate) fn size(freed: &Freed) -> Value {
     let completeness = match &freed.completeness {
         Completeness::Exact => "exact",
         Completeness::AtLeast { .. } => "at_least",
@@ -105,6 +117,9 @@ fn plan(findings: &Findings) -> Value {
         "kept": plan.kept().iter().map(|judged| row(judged, Promotion::None)).collect::<Vec<_>>(),
         "frees": size(&plan.frees()),
         "stale_records": findings.stale_records,
+        "grace_seconds": findings.grace.map(|grace| grace.as_secs()),
+        "expired": findings.expired.iter().map(quarantine::value).collect::<Vec<_>>(),
+        "waiting": findings.waiting.iter().map(quarantine::value).collect::<Vec<_>>(),
     })
 }
 
@@ -171,6 +186,11 @@ fn result(after: &Aftermath) -> Value {
             "path": path(&settled.candidate.path),
             "fate": settled.fate.name().as_str(),
             "text": words::fate(&settled.fate),
+        })).collect::<Vec<_>>(),
+        "expired": after.expired.iter().map(|expired| json!({
+            "path": path(&expired.set_aside.candidate.path),
+            "trash": path(&expired.trash),
+            "text": quarantine::ended(expired),
         })).collect::<Vec<_>>(),
         "discarded": { "entries": discarded.entries, "bytes": discarded.bytes },
         "measured_bytes": after.measured,

@@ -22,8 +22,10 @@ mod ledger;
 mod out;
 mod progress;
 mod prune;
+mod quarantine;
 mod reaper;
 mod report;
+mod restore;
 mod signals;
 mod telemetry;
 mod text;
@@ -62,6 +64,8 @@ fn run(cli: Cli) -> Exit {
         Command::Prune(flags) => (&flags.appearance, twin_of(flags.json, "prune")),
         Command::Explain(flags) => (&flags.appearance, twin_of(flags.json, "explain")),
         Command::History(flags) => (&flags.appearance, twin_of(flags.json, "history")),
+        Command::Quarantine(flags) => (&flags.appearance, twin_of(flags.json, "quarantine")),
+        Command::Restore(flags) => (&flags.appearance, Twin::People),
         Command::Demo(appearance) => (appearance, Twin::People),
         Command::Reap(flags) => (&flags.appearance, twin_of(flags.json, "reap")),
         Command::Serve(flags) => (&flags.appearance, Twin::People),
@@ -77,6 +81,8 @@ fn run(cli: Cli) -> Exit {
         Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
         Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
         Command::History(flags) => history(&flags, &mut console),
+        Command::Quarantine(flags) => quarantine::run(&flags, &Host::read(), &mut console),
+        Command::Restore(flags) => restore::run(&flags, &Host::read(), &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
         Command::Reap(flags) => reaper::reap::run(&flags, &Host::read(), &mut console),
         Command::Serve(flags) => reaper::serve::run(&flags, &Host::read()),

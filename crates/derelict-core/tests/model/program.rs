@@ -18,7 +18,7 @@ use derelict_core::plan::{ApprovedPlan, Consent, Judged, Plan};
 use derelict_core::policy::{Force, Limits, Policy, Selection, Window};
 use derelict_core::ports::{Discard, Journal, JournalLost, Lock, LockBusy, Observe, Opened, Reclaim, SourceLost};
 use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
-use derelict_core::record::{Intent, SweepReport};
+use derelict_core::record::{Disposal, Intent, SweepReport};
 use derelict_core::size::{Completeness, Size};
 use derelict_core::sweep::{World, sweep};
 use derelict_core::verdict::judge;
@@ -151,7 +151,7 @@ impl Program {
         let run = || {
             let (mut observe, mut lock, mut reclaim, mut journal) = (&tape, &tape, &tape, &tape);
             let world = World { observe: &mut observe, lock: &mut lock, reclaim: &mut reclaim, journal: &mut journal };
-            sweep(&self.approved, &POLICY, NOW, world, || None, |_| {})
+            sweep(&self.approved, &POLICY, NOW, Disposal::Discard, world, || None, |_| {})
         };
         let ended = catch_unwind(AssertUnwindSafe(run));
         let Tape { at, asked, .. } = tape;
@@ -262,6 +262,11 @@ impl Reclaim for &Tape<'_> {
 
     fn put_back(&mut self, handle: &Dir, _: IntentId) -> Result<(), Refusal> {
         if self.ask(Call::PutBack(*handle)) == Answer::Done { Ok(()) } else { Err(refusal()) }
+    }
+
+    /// The model discards at once: what is set aside is a tree in the trash that nobody touches.
+    fn set_aside(&mut self, _: Cleared<'_>, _: &Dir, _: IntentId) -> Result<(), Refusal> {
+        Err(refusal())
     }
 
     fn discard(&mut self, cleared: Cleared<'_>, handle: Dir, _: IntentId) -> Discard {

@@ -135,7 +135,7 @@ impl RootObserver {
         let (at, occupancy) = lately.unwrap_or_else(|| (Instant::now(), Occupancy::snapshot(self.now)));
         let views = Views { spec, occupancy: &occupancy, around: &known.around };
         let look = match known.scan.find(candidate) {
-            Some(found) => views.look(found, dir, report),
+            Some(found) => views.look(&found.candidate, dir, report),
             None => blind_look(report, "it was not part of the survey"),
         };
         known.traced = Some((candidate.clone(), look.trace));
@@ -162,6 +162,19 @@ impl RootObserver {
         let evidence = views.second_look(candidate, dir, report, first, traced);
         known.lately = Some((at, occupancy));
         Ok(evidence)
+    }
+
+    /// Reads every signal of a directory that was set aside by an earlier sweep: its row, who uses it, and what it
+    /// holds.
+    ///
+    /// # Errors
+    /// [`SourceLost`] when its owner source cannot be read, or nothing was surveyed before.
+    pub fn look_at_set_aside(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+        let report = self.ask_again(candidate)?;
+        let known = self.known.as_ref().ok_or_else(|| not_surveyed(&self.spec))?;
+        let occupancy = Occupancy::snapshot(self.now);
+        let views = Views { spec: &self.spec, occupancy: &occupancy, around: &known.around };
+        Ok(views.look(candidate, dir, report).evidence)
     }
 
     fn absent(&self, error: &io::Error) -> NotSurveyed {
@@ -276,7 +289,7 @@ impl Views<'_> {
             return Sighting { candidate, evidence: look.evidence, size: look.size };
         }
         let look = match scan::open(scan.root.as_fd(), &candidate.below_root) {
-            Ok(dir) => self.look(found, dir.as_fd(), report),
+            Ok(dir) => self.look(&found.candidate, dir.as_fd(), report),
             Err(error) => blind_look(report, &format!("cannot open {}: {error}", escaped(&candidate.path))),
         };
         Sighting { candidate, evidence: look.evidence, size: look.size }
@@ -294,10 +307,10 @@ impl Views<'_> {
     }
 
     /// Reads every signal of one open directory.
-    fn look(&self, found: &Found, dir: BorrowedFd<'_>, report: SourceReport) -> Look {
-        let shown = &found.candidate.path;
+    fn look(&self, candidate: &Candidate, dir: BorrowedFd<'_>, report: SourceReport) -> Look {
+        let shown = &candidate.path;
         let seen = match seen::of(dir) {
-            Ok(seen) if seen.identity == found.candidate.identity => seen,
+            Ok(seen) if seen.identity == candidate.identity => seen,
             Ok(_) => return blind_look(report, &format!("{} was replaced while it was looked at", escaped(shown))),
             Err(error) => return blind_look(report, &format!("cannot read {}: {error}", escaped(shown))),
         };

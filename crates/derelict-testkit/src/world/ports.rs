@@ -228,6 +228,12 @@ impl Reclaim for Port<'_> {
         put_back.map_err(refusal)
     }
 
+    /// The stories discard at once; what was set aside would stay in the trash.
+    fn set_aside(&mut self, _: Cleared<'_>, handle: &Handle, intent: IntentId) -> Result<(), Refusal> {
+        drop(self.turn(&format!("set w{} aside as {intent}", handle.workspace)));
+        Ok(())
+    }
+
     fn discard(&mut self, cleared: Cleared<'_>, handle: Handle, intent: IntentId) -> Discard {
         drop(cleared);
         let mut ground = self.turn(&format!("discard w{}", handle.workspace));

@@ -9,7 +9,7 @@ use derelict_core::ids::Timestamp;
 use derelict_core::outcome::{Fate, FateName, Outcome, StopReason};
 use derelict_core::plan::{ApprovedPlan, Consent, Plan};
 use derelict_core::policy::{Force, Limits, Selection};
-use derelict_core::record::SweepReport;
+use derelict_core::record::{Disposal, SweepReport};
 use derelict_core::survey::judge_all;
 use derelict_core::sweep::{World, sweep};
 
@@ -150,7 +150,7 @@ fn carry_out(approved: &ApprovedPlan, ground: &RefCell<Ground>) -> SweepReport {
         })
     };
     let now: Timestamp = NOW;
-    sweep(approved, &POLICY, now, world, halt, |_| {})
+    sweep(approved, &POLICY, now, Disposal::Discard, world, halt, |_| {})
 }
 
 /// What must hold after every sweep that reported.

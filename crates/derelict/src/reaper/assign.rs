@@ -70,6 +70,7 @@ fn assigned(root: &Root, state: &Path) -> Result<Assigned, Failure> {
         idle: root.idle,
         limits: root.limits,
         deadline: root.deadline,
+        grace: root.grace,
         mode: root.mode,
         acknowledged: root.acknowledged.clone(),
         lock_key: root.lock_key.clone(),

@@ -91,6 +91,10 @@ impl Reclaim for Hand<'_> {
         self.reclaimer.put_back(handle, intent)
     }
 
+    fn set_aside(&mut self, cleared: Cleared<'_>, handle: &OpenWorkspace, intent: IntentId) -> Result<(), Refusal> {
+        self.reclaimer.set_aside(cleared, handle, intent)
+    }
+
     fn discard(&mut self, cleared: Cleared<'_>, handle: OpenWorkspace, intent: IntentId) -> Discard {
         let begun = Instant::now();
         let discard = self.reclaimer.discard(cleared, handle, intent);

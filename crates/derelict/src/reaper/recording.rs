@@ -6,13 +6,14 @@ use std::path::Path;
 
 use derelict_core::evidence::{Evidence, Observed};
 use derelict_core::ids::{Digest, Timestamp};
-use derelict_core::outcome::{Fate, Outcome, StopReason};
+use derelict_core::outcome::{Discarded, Fate, FateName, Outcome, StopReason};
 use derelict_core::plan::{Judged, Plan};
-use derelict_core::record::{Settled, SweepReport};
+use derelict_core::record::Settled;
 use derelict_core::verdict::Verdict;
+use derelict_reclaim::quarantine::{End, Expired};
 
 use crate::reaper::record::{Amount, DirectoryRecord, Stop, SweepRecord};
-use crate::reaper::sweeping::Assignment;
+use crate::reaper::sweeping::{Assignment, Swept};
 use crate::{text, words};
 
 /// As many digits of a digest as tell sweeps of one second apart.
@@ -27,8 +28,10 @@ pub(crate) struct Head<'h> {
     pub(crate) measured: Option<i64>,
 }
 
-/// Puts the record together. Without a plan nothing was looked at.
-pub(crate) fn record(head: &Head<'_>, plan: Option<&Plan>, report: &SweepReport) -> SweepRecord {
+/// Puts the record together.
+pub(crate) fn record(head: &Head<'_>, swept: &Swept) -> SweepRecord {
+    let Swept { plan, report, expired } = swept;
+    let plan = plan.as_ref();
     let judged: HashMap<&Path, &Judged> =
         plan.into_iter().flat_map(all).map(|judged| (judged.candidate.below_root.as_path(), judged)).collect();
     let directories = report.settled.iter().filter_map(|settled| {
@@ -46,9 +49,11 @@ pub(crate) fn record(head: &Head<'_>, plan: Option<&Plan>, report: &SweepReport)
         plan: plan.map(Plan::digest),
         stop: stop(&report.stop),
         backlog: backlog(plan),
-        discarded: report.discarded(),
+        discarded: expired.iter().map(|expired| discarded(&expired.end)).fold(report.discarded(), |sum, one| {
+            Discarded { entries: sum.entries + one.entries, bytes: sum.bytes + one.bytes }
+        }),
         measured_bytes: head.measured,
-        directories: directories.collect(),
+        directories: expired.iter().map(expired_directory).chain(directories).collect(),
     }
 }
 
@@ -115,6 +120,54 @@ fn directory(judged: &Judged, settled: &Settled, cutoff: Timestamp) -> Directory
         entries,
         bytes,
         intent: settled.intent.map(|intent| intent.0),
+    }
+}
+
+/// What an expiry unlinked.
+fn discarded(end: &End) -> Discarded {
+    match end {
+        End::Removed { discarded, .. } | End::Refused { discarded, .. } => *discarded,
+        End::PutBack(_) | End::Occupied(_) | End::Unseen(_) | End::Left(_) => Discarded { entries: 0, bytes: 0 },
+    }
+}
+
+/// A directory that was set aside by an earlier sweep.
+fn expired_directory(expired: &Expired) -> DirectoryRecord {
+    let trash = text::path(&expired.trash);
+    let (fate, why) = match &expired.end {
+        End::Removed { .. } => (FateName::Removed, "removed: its grace is over, and nobody wants it".to_owned()),
+        End::Refused { refusals, .. } => {
+            let first = refusals.first();
+            let why = format!("its grace is over; the rest would not go: {}: {}", text::path(&first.path), first.why);
+            (FateName::Refused, why)
+        }
+        End::PutBack(verdict) => {
+            let why = format!("put back: it came into use during its grace: {}", words::reason_line(verdict));
+            (FateName::RetainedResurrected, why)
+        }
+        End::Occupied(verdict) => {
+            let wanted = words::reason_line(verdict);
+            (
+                FateName::RetainedResurrected,
+                format!("wanted again ({wanted}) and its name is taken; it is whole at {trash}"),
+            )
+        }
+        End::Unseen(verdict) => {
+            (FateName::Undetermined, format!("stays set aside at {trash}: {}", words::reason_line(verdict)))
+        }
+        End::Left(why) => (FateName::Busy, format!("stays set aside at {trash}: {why}")),
+    };
+    let Discarded { entries, bytes } = discarded(&expired.end);
+    DirectoryRecord {
+        path: expired.set_aside.candidate.path.clone(),
+        fate,
+        why,
+        evidence: Digest::of(&expired.set_aside),
+        last_used: None,
+        touched: None,
+        entries,
+        bytes,
+        intent: Some(expired.set_aside.intent.0),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One unattended sweep of one root, from the first question to the record of what was done. It always ends in a
 //! record: whatever stops it is a stop reason in it, and what was done before that stays in it.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,15 +9,15 @@ use derelict_core::ids::{Digest, Timestamp};
 use derelict_core::outcome::{Breaker, FateName, StopReason};
 use derelict_core::plan::{Consent, Judged, Plan};
 use derelict_core::policy::{Force, Limits, Policy, Selection};
-use derelict_core::record::{LastSweep, SweepReport};
+use derelict_core::record::{Disposal, LastSweep, SetAside, SweepReport};
 use derelict_core::survey::{breakers, judge_all, referenced, source_clock};
 use derelict_core::sweep::{World, report_only, stopped, sweep};
 use derelict_observe::Progress;
 use derelict_observe::roots::{NotSurveyed, Owners, RootObserver, RootSpec, RootSurvey, Shape};
 use derelict_reclaim::beneath::Root;
 use derelict_reclaim::journal::Journal;
-use derelict_reclaim::reclaimer::Reclaimer;
-use derelict_reclaim::records::Records;
+use derelict_reclaim::quarantine::{self, Expired, Expiries};
+use derelict_reclaim::reclaimer::{OpenWorkspace, Reclaimer};
 use derelict_reclaim::recover;
 
 use crate::host;
@@ -46,6 +47,8 @@ pub(crate) struct Assignment {
     pub(crate) limits: Limits,
     /// How long one sweep may take.
     pub(crate) deadline: Duration,
+    /// How long what goes waits beside its place; zero discards it at once.
+    pub(crate) grace: Duration,
     /// Whether anything may go.
     pub(crate) mode: Mode,
     /// Breakers that do not stop it, by name.
@@ -86,6 +89,28 @@ struct Sweeping<'s> {
 /// Why there is no plan, or none that may be carried out.
 type Stopped = StopReason;
 
+/// What a sweep came to.
+pub(crate) struct Swept {
+    /// Without one nothing was looked at.
+    pub(crate) plan: Option<Plan>,
+    /// How each directory of the plan ended.
+    pub(crate) report: SweepReport,
+    /// What was set aside earlier and whose grace is over.
+    pub(crate) expired: Vec<Expired>,
+}
+
+/// What was done after the plan was made.
+struct Acted {
+    expired: Vec<Expired>,
+    report: SweepReport,
+}
+
+impl Acted {
+    fn nothing(report: SweepReport) -> Self {
+        Self { expired: Vec::new(), report }
+    }
+}
+
 /// Everything that was seen and decided before the first removal.
 struct Planned {
     observer: RootObserver,
@@ -107,7 +132,7 @@ pub(crate) fn sweep_root(
     let remembered = Remembered::of(&assignment.path, &assignment.state);
     let sweeping = Sweeping { assignment, watcher, now, begun: Instant::now(), remembered };
     let free = host::free_space(&assignment.path);
-    let (plan, report) = sweeping.run(owners);
+    let swept = sweeping.run(owners);
     let measured = free.zip(host::free_space(&assignment.path)).and_then(|(before, after)| {
         // A report changes nothing, so what changed meanwhile is somebody else's.
         let grown = i128::from(after) - i128::from(before);
@@ -115,7 +140,7 @@ pub(crate) fn sweep_root(
     });
     let ended = host::now()?;
     let cutoff = now.before(assignment.idle);
-    Ok(record(&Head { assignment, began: now, ended, cutoff, measured }, plan.as_ref(), &report))
+    Ok(record(&Head { assignment, began: now, ended, cutoff, measured }, &swept))
 }
 
 /// The record of a sweep that could not even begin.
@@ -125,13 +150,14 @@ pub(crate) fn sweep_root(
 pub(crate) fn not_begun(assignment: &Assignment, stop: StopReason) -> anyhow::Result<SweepRecord> {
     let now = host::now()?;
     let cutoff = now.before(assignment.idle);
-    let report = SweepReport { settled: Vec::new(), stop };
-    Ok(record(&Head { assignment, began: now, ended: now, cutoff, measured: None }, None, &report))
+    let swept = Swept { plan: None, report: SweepReport { settled: Vec::new(), stop }, expired: Vec::new() };
+    Ok(record(&Head { assignment, began: now, ended: now, cutoff, measured: None }, &swept))
 }
 
 impl Sweeping<'_> {
-    fn run(&self, owners: &Owners) -> (Option<Plan>, SweepReport) {
-        let nothing = |stop| (None, SweepReport { settled: Vec::new(), stop });
+    fn run(&self, owners: &Owners) -> Swept {
+        let nothing =
+            |stop| Swept { plan: None, report: SweepReport { settled: Vec::new(), stop }, expired: Vec::new() };
         let acting = match self.assignment.mode {
             Mode::Report => None,
             Mode::Armed => match self.begin(owners) {
@@ -143,9 +169,9 @@ impl Sweeping<'_> {
             Ok(planned) => planned,
             Err(stop) => return nothing(stop),
         };
-        let report = match (&planned.alarm, acting) {
-            (Some(breaker), _) => stopped(&planned.plan, StopReason::BreakerTripped(breaker.clone())),
-            (None, None) => report_only(&planned.plan),
+        let Acted { expired, report } = match (&planned.alarm, acting) {
+            (Some(breaker), _) => Acted::nothing(stopped(&planned.plan, StopReason::BreakerTripped(breaker.clone()))),
+            (None, None) => Acted::nothing(report_only(&planned.plan)),
             (None, Some(acting)) => self.act(planned.plan.clone(), planned.observer, acting, owners),
         };
         let report = match planned.alarm {
@@ -153,7 +179,7 @@ impl Sweeping<'_> {
             Some(_) => report,
             None => self.remember(planned.memory, &planned.plan, report),
         };
-        (Some(planned.plan), report)
+        Swept { plan: Some(planned.plan), report, expired }
     }
 
     /// Opens the journal and settles what an earlier sweep left, so that what is put back is judged like the rest.
@@ -162,8 +188,8 @@ impl Sweeping<'_> {
         let root = Root::open(&self.assignment.path).map_err(|error| self.absent(&error.source.to_string()))?;
         let mut journal = Journal::open(&self.assignment.state).map_err(|error| lost(&error))?;
         journal.note_sweep(self.now).map_err(|error| lost(&error))?;
-        let mut reclaimer = Reclaimer::new(root, Records::Nobody, journal.id().clone());
-        let recovery = recover::recover(&mut journal, &mut reclaimer, &mut OwnerLocks::new(owners));
+        let reclaimer = Reclaimer::without_records(root, NonZeroUsize::MIN, journal.id().clone());
+        let recovery = recover::recover(&mut journal, &reclaimer, &mut OwnerLocks::new(owners));
         for recovered in &recovery.recovered {
             self.watcher.tell(&recovered.to_string());
         }
@@ -214,21 +240,35 @@ impl Sweeping<'_> {
         }
     }
 
+    /// Discards what was set aside earlier and whose grace is over, then carries out the plan.
     fn act(
         &self,
         plan: Plan,
         observer: RootObserver,
         (mut journal, reclaimer): (Journal, Reclaimer),
         owners: &Owners,
-    ) -> SweepReport {
+    ) -> Acted {
         let policy = &self.assignment.policy;
+        let mut locks = OwnerLocks::new(owners);
+        let look = |set_aside: &SetAside, open: &OpenWorkspace| {
+            self.watcher.progress();
+            observer.look_at_set_aside(&set_aside.candidate, open.dir())
+        };
+        let Expiries { expired, stop } =
+            quarantine::expire(&mut journal, &reclaimer, &mut locks, (policy, self.now), look, || self.halt());
+        if let Some(stop) = stop {
+            return Acted { expired, report: stopped(&plan, stop) };
+        }
         let consent = Consent::Standing { policy: Digest::of(&(policy, &self.assignment.limits)) };
         let approved = plan.approve(consent).expect("because a standing consent is to every plan");
-        let mut looker = Looker::new(observer, self.watcher);
-        let mut locks = OwnerLocks::new(owners);
-        let mut hand = Hand::new(reclaimer, self.watcher);
+        let disposal = match self.assignment.grace {
+            Duration::ZERO => Disposal::Discard,
+            grace => Disposal::Quarantine { until: self.now.after(grace) },
+        };
+        let (mut looker, mut hand) = (Looker::new(observer, self.watcher), Hand::new(reclaimer, self.watcher));
         let world = World { observe: &mut looker, lock: &mut locks, reclaim: &mut hand, journal: &mut journal };
-        sweep(&approved, policy, self.now, world, || self.halt(), |_| self.watcher.progress())
+        let report = sweep(&approved, policy, self.now, disposal, world, || self.halt(), |_| self.watcher.progress());
+        Acted { expired, report }
     }
 
     fn halt(&self) -> Option<StopReason> {
