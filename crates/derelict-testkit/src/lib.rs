@@ -9,6 +9,7 @@ pub mod devlaunch;
 pub mod git;
 pub mod guards;
 pub mod postgres;
+pub mod promtool;
 pub mod records;
 pub mod run;
 pub mod scratch;

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
 use derelict_core::ids::Timestamp;
@@ -81,6 +81,13 @@ pub(crate) fn now() -> anyhow::Result<Timestamp> {
     };
     let seconds = i64::try_from(since.as_secs()).map_err(|_| anyhow!("the clock shows a time that is no date"))?;
     Ok(Timestamp::new(seconds, since.subsec_nanos()))
+}
+
+/// A clock that only goes forward, for spans of time: it starts at zero here.
+#[expect(dead_code, reason = "the daemon that sweeps is what uses it")]
+pub(crate) fn monotonic() -> impl Fn() -> Duration + Send + Sync + 'static {
+    let start = Instant::now();
+    move || start.elapsed()
 }
 
 /// What the environment wishes about colour.

@@ -19,8 +19,12 @@ mod last_sweep;
 mod out;
 mod progress;
 mod prune;
+#[cfg_attr(not(test), expect(dead_code, reason = "the daemon that sweeps is what uses it"))]
+mod reaper;
 mod report;
 mod signals;
+#[cfg_attr(not(test), expect(dead_code, reason = "the daemon that sweeps is what uses it"))]
+mod telemetry;
 mod text;
 mod words;
 

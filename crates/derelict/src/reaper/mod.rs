@@ -1,0 +1,3 @@
+//! Unattended sweeps: what one is recorded as, and who carries it out.
+
+pub(crate) mod record;
