@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::text;
+use crate::{history, text};
 
 /// Safe garbage collection of workspace directories.
 #[derive(Debug, Parser)]
@@ -30,7 +31,8 @@ const EXAMPLES: &str = "Examples:
   derelict prune                  show what may go from the devlaunch cache, and ask
   derelict prune -n               show it, change nothing
   derelict prune -y               remove what may go, without asking
-  derelict explain PATH           why one directory stays or goes";
+  derelict explain PATH           why one directory stays or goes
+  derelict history PATH           what past sweeps saw at a path, did with it, and why";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Prune(Prune),
     /// Say all that is known of one directory, and which rule decided
     Explain(Explain),
+    /// Tell what past sweeps saw, removed and kept, and why
+    History(History),
     /// Build a small estate of real repositories and prune it
     Demo(Appearance),
 }
@@ -107,6 +111,37 @@ pub(crate) struct Explain {
     /// The directory to explain, or the name of its workspace
     #[arg(value_name = "PATH|NAME")]
     pub(crate) place: PathBuf,
+
+    /// Print one JSON object instead of the report
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `history`.
+#[derive(Debug, Args)]
+pub(crate) struct History {
+    /// A sweep by its id, or a path that sweeps may have seen [default: the last sweeps]
+    #[arg(value_name = "SWEEP|PATH")]
+    pub(crate) about: Option<OsString>,
+
+    /// Only what was planned to go and was saved by the re-check
+    #[arg(long, conflicts_with = "removed")]
+    pub(crate) near_misses: bool,
+
+    /// Only sweeps of the root with this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) root: Option<String>,
+
+    /// Only what went
+    #[arg(long)]
+    pub(crate) removed: bool,
+
+    /// Only sweeps that began no longer ago, for example 12h or 30d
+    #[arg(long, value_name = "SPAN", value_parser = history::parse_span)]
+    pub(crate) since: Option<Duration>,
 
     /// Print one JSON object instead of the report
     #[arg(long)]

@@ -16,7 +16,7 @@ use crate::findings::{AlarmAnswer, Findings};
 use crate::words;
 
 /// The version of every object printed here. It rises when a field changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// The report of `prune`: the plan, and what came of it if anything was done.
 pub(crate) fn prune(findings: &Findings, after: Option<&Aftermath>, exit: Exit) -> Value {

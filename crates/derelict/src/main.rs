@@ -12,6 +12,7 @@ mod estate;
 mod exit;
 mod explain;
 mod findings;
+mod history;
 mod host;
 mod json;
 mod last_sweep;
@@ -37,6 +38,7 @@ use crate::cli::{Cli, Command};
 use crate::console::Console;
 use crate::exit::{Exit, Failure};
 use crate::host::Host;
+use crate::ledger::book::Shelf;
 use crate::out::{Out, Talk};
 use crate::prune::Request;
 
@@ -61,6 +63,9 @@ fn run(cli: Cli) -> Exit {
         Command::Explain(flags) => {
             (&flags.appearance, if flags.json { Twin::Programs("explain") } else { Twin::People })
         }
+        Command::History(flags) => {
+            (&flags.appearance, if flags.json { Twin::Programs("history") } else { Twin::People })
+        }
         Command::Demo(appearance) => (appearance, Twin::People),
     };
     let console = Console::new(appearance, host::color_wish());
@@ -72,10 +77,17 @@ fn run(cli: Cli) -> Exit {
     let ended = match cli.command {
         Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
         Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
+        Command::History(flags) => history(&flags, &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
     };
     let exit = ended.unwrap_or_else(|failure| fail(&failure, twin, &mut console));
     hand_on(console.out, exit)
+}
+
+/// The history is where the journal is; the store beside it is the embedded one.
+fn history(flags: &cli::History, console: &mut Console) -> Result<Exit, Failure> {
+    let state = Host::read().state().map_err(Failure::usage)?;
+    history::run(flags, &state, &Shelf::Embedded, console)
 }
 
 /// Says why it did not work, to people and, if asked, to programs.

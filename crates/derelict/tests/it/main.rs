@@ -8,6 +8,7 @@ mod consent;
 mod crash;
 mod environment;
 mod explain;
+mod history;
 mod locks;
 mod ownership;
 mod records;
