@@ -143,8 +143,8 @@ fn places(given: &Path, roots: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(places)
 }
 
-/// The rule that decided where a directory with this fate stands. A removal that was forced was let go although rule 5
-/// keeps it; its sentence says so.
+/// The rule that decided where a directory with this fate stands. Only unattended sweeps are recorded, and those never
+/// force: what went, went by the last rule.
 fn rule(fate: FateName) -> &'static str {
     match fate {
         FateName::Referenced => words::RULES[0],
