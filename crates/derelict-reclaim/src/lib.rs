@@ -8,7 +8,10 @@
 //!
 //! Linux only so far: `stat`, `beneath` and `journal` hold the calls that other systems lack.
 
+mod backoff;
 pub mod beneath;
+mod bucket;
+mod crew;
 mod descend;
 pub mod fence;
 mod flock;
@@ -16,6 +19,8 @@ pub mod journal;
 mod lines;
 pub mod lock;
 mod mounts;
+mod names;
+pub mod pace;
 pub mod reclaimer;
 pub mod recover;
 mod refusals;
@@ -23,4 +28,6 @@ pub mod release;
 mod remove;
 mod stat;
 pub mod state;
+mod strip;
 mod surgery;
+mod width;

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, IntentId, escaped};
@@ -17,6 +18,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{NotEntered, Obstacle, Place, Root, find, open_confirmed};
 use crate::fence::{JournalId, NotMoved, Stage, TrashName, make_durable, rename_exactly};
+use crate::pace::{Pace, Pacer};
 use crate::release::DevlaunchRecords;
 use crate::remove::{Tree, discard};
 use crate::stat::words;
@@ -28,6 +30,7 @@ pub struct OpenWorkspace {
     pub(crate) place: Place,
     pub(crate) dir: OwnedFd,
     pub(crate) identity: FileIdentity,
+    pub(crate) pacer: Arc<Pacer>,
 }
 
 /// Removes directories below one root of a devlaunch cache.
@@ -35,6 +38,7 @@ pub struct OpenWorkspace {
 pub struct Reclaimer {
     pub(crate) root: Root,
     pub(crate) records: DevlaunchRecords,
+    pub(crate) pacer: Arc<Pacer>,
     journal: JournalId,
 }
 
@@ -67,7 +71,13 @@ impl Reclaimer {
     /// Removes below `root`, drops from `records`, and marks its trash with the journal's name.
     #[must_use]
     pub fn new(root: Root, records: DevlaunchRecords, journal: JournalId) -> Self {
-        Self { root, records, journal }
+        Self { root, records, pacer: Arc::new(Pacer::new(Pace::POLITE)), journal }
+    }
+
+    /// Works the file system as hard as `pace` says, instead of as hard as is polite.
+    #[must_use]
+    pub fn with_pace(self, pace: Pace) -> Self {
+        Self { pacer: Arc::new(Pacer::new(pace)), ..self }
     }
 
     pub(crate) fn trash(&self, intent: IntentId, stage: Stage) -> TrashName {
@@ -79,7 +89,7 @@ impl Reclaimer {
         let path = place.path_of(&place.name);
         let refused = |why| Obstacle { path: path.clone(), why };
         let (dir, found) = open_confirmed(&self.root, &candidate.below_root, &place).map_err(refused)?;
-        Ok(OpenWorkspace { place, dir, identity: found.identity })
+        Ok(OpenWorkspace { place, dir, identity: found.identity, pacer: Arc::clone(&self.pacer) })
     }
 }
 
@@ -179,7 +189,7 @@ fn discard_fenced(open: OpenWorkspace, whole: &TrashName, begun: &TrashName) -> 
     let (whole, begun) = (whole.to_c(), begun.to_c());
     let parent = open.place.parent.as_fd();
     let trash = open.place.path_of(&whole);
-    let marked = prove_unmounted(open.dir.as_fd(), &trash).and_then(|()| {
+    let marked = prove_unmounted(open.dir.as_fd(), &trash, &open.pacer).and_then(|()| {
         let path = trash.clone();
         rename_exactly(parent, &whole, &begun, &open.identity)
             .map_err(|why| Refusal { path, why: not_fenced(&why, &open.place.path_of(&begun)) })
@@ -200,7 +210,7 @@ pub(crate) fn discard_marked(open: OpenWorkspace, begun: &std::ffi::CStr) -> Dis
         return Discarding { discarded: nothing, refusals: vec![Refusal { path, why }] };
     }
     let tree = Tree { top: open.dir, identity: open.identity, parent, name: begun, path: &path };
-    let (discarded, mut refusals) = discard(tree);
+    let (discarded, mut refusals) = discard(tree, &open.pacer);
     if let (true, Err(errno)) = (refusals.is_empty(), make_durable(parent)) {
         let why = format!("it is gone, and that cannot be made durable: {}", words(errno));
         refusals.push(Refusal { path, why });
@@ -209,12 +219,12 @@ pub(crate) fn discard_marked(open: OpenWorkspace, begun: &std::ffi::CStr) -> Dis
 }
 
 /// Both witnesses against a mount inside a tree.
-pub(crate) fn prove_unmounted(dir: BorrowedFd<'_>, path: &Path) -> Result<(), Refusal> {
+pub(crate) fn prove_unmounted(dir: BorrowedFd<'_>, path: &Path, pacer: &Pacer) -> Result<(), Refusal> {
     if let Some(mounted) = mounts::in_table(dir) {
         return Err(mounted);
     }
     let walked = dir.try_clone_to_owned().map_err(|error| Refusal { path: path.to_owned(), why: error.to_string() })?;
-    mounts::prove_absent(walked, path)
+    mounts::prove_absent(walked, path, pacer)
 }
 
 /// Puts a whole tree back under its name. The refusal then names it there.

@@ -245,10 +245,11 @@ fn finish(reclaimer: &mut Reclaimer, place: Place, begun: &CStr, open: &OpenInte
     if let Err(why) = hold(dir.as_fd()) {
         return unfinished(refusal(why));
     }
-    if let Err(mounted) = prove_unmounted(dir.as_fd(), &trash) {
+    if let Err(mounted) = prove_unmounted(dir.as_fd(), &trash, &reclaimer.pacer) {
         return unfinished(mounted);
     }
-    let workspace = OpenWorkspace { place, dir, identity: found.identity };
+    let pacer = std::sync::Arc::clone(&reclaimer.pacer);
+    let workspace = OpenWorkspace { place, dir, identity: found.identity, pacer };
     let Discarding { discarded, refusals } = discard_marked(workspace, begun);
     if refusals.is_empty() {
         let release = reclaimer.records.drop_records_of(&open.candidate.below_root);
