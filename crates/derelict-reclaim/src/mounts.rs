@@ -14,6 +14,7 @@ use rustix::fs::{FileType, RawDir, SeekFrom};
 
 use crate::beneath::NotEntered;
 use crate::descend::{Descent, Left, Lost, Reading, is_dot, read_buffer};
+use crate::pace::{Call, Hand, Pacer};
 use crate::stat::{Crossing, seen_at, words};
 
 /// The table of what is mounted where, as this process sees it.
@@ -61,13 +62,14 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
 ///
 /// A directory that cannot be opened or listed is passed over: nothing below it can be unlinked
 /// either, and one that is ours and is opened up later is looked at again when it is entered.
-pub(crate) fn prove_absent(top: OwnedFd, tree: &Path) -> Result<(), Refusal> {
+pub(crate) fn prove_absent(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(), Refusal> {
+    let mut hand = Hand::new(pacer);
     let refuse = |why: String| Refusal { path: tree.to_owned(), why };
     let mut walk = Descent::new(top).map_err(|errno| refuse(words(errno)))?;
     let mut buffer = read_buffer();
     loop {
         if let Some(name) = walk.next_waiting() {
-            match walk.enter(&name) {
+            match hand.call(Call::Other, || walk.enter(&name)) {
                 Ok(()) | Err(NotEntered::Gone | NotEntered::NotADirectory | NotEntered::Failed(_)) => {}
                 Err(why @ (NotEntered::Crossing(_) | NotEntered::Replaced)) => {
                     return Err(Refusal { path: walk.shown(tree, Some(&name)), why: why.to_string() });
@@ -76,7 +78,7 @@ pub(crate) fn prove_absent(top: OwnedFd, tree: &Path) -> Result<(), Refusal> {
             continue;
         }
         match walk.frame().reading {
-            Reading::More => collect(&mut walk, &mut buffer),
+            Reading::More => hand.call(Call::Other, || collect(&mut walk, &mut buffer)),
             Reading::Done => match walk.leave() {
                 Ok(Left::Top) => return Ok(()),
                 Ok(Left::Child { .. }) => {}
@@ -129,6 +131,7 @@ mod tests {
     use derelict_testkit::scratch::{Scratch, mkdir, write};
 
     use super::*;
+    use crate::pace::Pace;
 
     #[test]
     fn the_table_is_read_by_components_and_unescaped() {
@@ -143,7 +146,7 @@ mod tests {
     }
 
     fn proof(tree: &Path) -> Result<(), Refusal> {
-        prove_absent(std::fs::File::open(tree).unwrap().into(), tree)
+        prove_absent(std::fs::File::open(tree).unwrap().into(), tree, &Pacer::new(Pace::FULL))
     }
 
     #[test]

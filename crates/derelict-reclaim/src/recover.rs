@@ -268,10 +268,11 @@ fn finish(reclaimer: &Reclaimer, place: Place, begun: &CStr, candidate: &Candida
     if let Err(why) = hold(dir.as_fd()) {
         return unfinished(refusal(why));
     }
-    if let Err(mounted) = prove_unmounted(dir.as_fd(), &trash) {
+    if let Err(mounted) = prove_unmounted(dir.as_fd(), &trash, &reclaimer.pacer) {
         return unfinished(mounted);
     }
-    let workspace = OpenWorkspace { place, dir, identity: found.identity };
+    let pacer = std::sync::Arc::clone(&reclaimer.pacer);
+    let workspace = OpenWorkspace { place, dir, identity: found.identity, pacer };
     let Discarding { discarded, refusals } = discard_marked(workspace, begun);
     if refusals.is_empty() {
         let release = reclaimer.release_record(&candidate.below_root);

@@ -13,6 +13,7 @@ mod value;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ pub(crate) struct Root {
     pub(crate) minimum_age: Duration,
     pub(crate) limits: Limits,
     /// Metadata operations a second while removing; as many as the file system likes if `None`.
-    pub(crate) operations_per_second: Option<u64>,
+    pub(crate) operations_per_second: Option<NonZeroU32>,
     pub(crate) deadline: Duration,
     pub(crate) interval: Duration,
     pub(crate) mode: Mode,

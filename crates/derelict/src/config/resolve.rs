@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -176,7 +177,9 @@ impl Reader<'_> {
             idle,
             minimum_age,
             limits,
-            operations_per_second: self.number(&at("limits.operations_per_second")),
+            operations_per_second: self
+                .number(&at("limits.operations_per_second"))
+                .and_then(|number| NonZeroU32::new(u32::try_from(number).ok()?)),
             deadline: self.span(&at("deadline")),
             interval: self.span(&at("interval")),
             mode,

@@ -11,6 +11,7 @@ use derelict_observe::postgres::PostgresOwners;
 use derelict_observe::roots::Owners;
 use derelict_observe::sqlite::SqliteOwners;
 use derelict_observe::table::OwnerTable;
+use derelict_reclaim::pace::Pace;
 
 use crate::config::{Config, Owner, Root};
 use crate::exit::Failure;
@@ -69,6 +70,7 @@ fn assigned(root: &Root, state: &Path) -> Result<Assigned, Failure> {
         policy,
         idle: root.idle,
         limits: root.limits,
+        pace: Pace { operations_per_second: root.operations_per_second, ..Pace::POLITE },
         deadline: root.deadline,
         grace: root.grace,
         mode: root.mode,

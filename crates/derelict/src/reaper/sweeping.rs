@@ -16,6 +16,7 @@ use derelict_observe::Progress;
 use derelict_observe::roots::{NotSurveyed, Owners, RootObserver, RootSpec, RootSurvey, Shape};
 use derelict_reclaim::beneath::Root;
 use derelict_reclaim::journal::Journal;
+use derelict_reclaim::pace::Pace;
 use derelict_reclaim::quarantine::{self, Expired, Expiries};
 use derelict_reclaim::reclaimer::{OpenWorkspace, Reclaimer};
 use derelict_reclaim::recover;
@@ -45,6 +46,8 @@ pub(crate) struct Assignment {
     pub(crate) idle: Duration,
     /// How much one sweep may take.
     pub(crate) limits: Limits,
+    /// How hard the file system is worked.
+    pub(crate) pace: Pace,
     /// How long one sweep may take.
     pub(crate) deadline: Duration,
     /// How long what goes waits beside its place; zero discards it at once.
@@ -189,6 +192,7 @@ impl Sweeping<'_> {
         let mut journal = Journal::open(&self.assignment.state).map_err(|error| lost(&error))?;
         journal.note_sweep(self.now).map_err(|error| lost(&error))?;
         let reclaimer = Reclaimer::without_records(root, NonZeroUsize::MIN, journal.id().clone());
+        let reclaimer = reclaimer.with_pace(self.assignment.pace);
         let recovery = recover::recover(&mut journal, &reclaimer, &mut OwnerLocks::new(owners));
         for recovered in &recovery.recovered {
             self.watcher.tell(&recovered.to_string());
