@@ -123,6 +123,12 @@ impl fmt::Display for OwnerId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IntentId(pub u64);
 
+impl IntentId {
+    /// The number of an intent that stands in no journal, because there was no room to write one: the
+    /// trash name carries it. Journals count from one.
+    pub const IN_NAME: Self = Self(0);
+}
+
 impl fmt::Display for IntentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
@@ -145,6 +151,32 @@ impl Digest {
     #[must_use]
     pub fn of(value: &impl fmt::Debug) -> Self {
         Self::of_bytes(format!("{value:?}").as_bytes())
+    }
+
+    /// The digest that these bytes are, as [`Digest::as_bytes`] gave them.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The digest that prints so; `None` for anything else than 64 lower-case hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digit = |at: usize| char::from(pair[at]).to_digit(16).filter(|_| !pair[at].is_ascii_uppercase());
+            *byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The digest itself.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 }
 
@@ -248,6 +280,21 @@ mod tests {
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         );
         assert_ne!(Digest::of(&Some(1)), Digest::of(&Some(2)));
+        let digest = Digest::of_bytes(b"x");
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+        for bad in ["", "00", &"g".repeat(64), &"+1".repeat(32), &"A".repeat(64), &"é".repeat(32), &"0".repeat(66)] {
+            assert_eq!(Digest::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_digest_comes_back_from_its_text_and_from_its_bytes_and_nothing_else_is_one() {
+        let digest = Digest::of_bytes(b"x");
+        let text = digest.to_string();
+        assert_eq!(Digest::parse(&text), Some(digest));
+        assert_eq!(Digest::from_bytes(*digest.as_bytes()), digest);
+        let wrong = [String::new(), text.to_uppercase(), format!("{text}0"), text[1..].to_owned(), "+1".repeat(32)];
+        assert_eq!(wrong.map(|text| Digest::parse(&text)), [None; 5]);
     }
 
     #[test]

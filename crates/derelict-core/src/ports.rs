@@ -122,6 +122,12 @@ pub trait Reclaim {
     /// its trash name, and the refusal says where.
     fn put_back(&mut self, handle: &Self::Handle, intent: IntentId) -> Result<(), Refusal>;
 
+    /// Leaves a fenced directory where it is, for its grace, and makes that durable.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when that cannot be made durable: it was put back, or the refusal says where it is.
+    fn set_aside(&mut self, cleared: Cleared<'_>, handle: &Self::Handle, intent: IntentId) -> Result<(), Refusal>;
+
     /// Unlinks everything below it and it.
     fn discard(&mut self, cleared: Cleared<'_>, handle: Self::Handle, intent: IntentId) -> Discard;
 

@@ -1,12 +1,13 @@
 //! The last word before a removal: what was planned against what is seen now, under the creators'
-//! lock. Only [`recheck`] can make a [`RemovalPermit`], and no permit outlives the lock.
+//! lock. Only [`recheck`] can make a [`RemovalPermit`], and no permit outlives the lock. What was set
+//! aside is decided on once more when its grace is over, by [`expire`].
 
 use std::marker::PhantomData;
 
 use crate::evidence::{Candidate, Evidence};
-use crate::ids::Digest;
+use crate::ids::{Digest, Timestamp};
 use crate::plan::Removal;
-use crate::verdict::{Verdict, losses_digest};
+use crate::verdict::{Orphan, Verdict, losses_digest};
 
 /// What the re-check came to.
 #[derive(Debug)]
@@ -113,6 +114,62 @@ pub fn recheck<'lock, L>(planned: &Removal, evidence: &Evidence, verdict: Verdic
     }
 }
 
+/// On which terms a directory was set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grace {
+    /// When it is over.
+    pub until: Timestamp,
+    /// The losses that were accepted by force, if any.
+    pub accepted_losses: Option<Digest>,
+}
+
+/// What a directory that was set aside comes to.
+#[derive(Debug)]
+pub enum Expiry<'lock> {
+    /// Its grace is over and nobody asked for it: it may be discarded.
+    Cleared(Cleared<'lock>),
+    /// It is wanted again, or something was written in it: it is put back.
+    Wanted(Verdict),
+    /// Something could not be seen: it stays where it is.
+    Unseen(Verdict),
+    /// Its grace is not over.
+    NotYet,
+}
+
+/// Decides on a directory that was set aside, by what is seen of it now. `lock` is the creators' lock
+/// that is held.
+#[must_use]
+pub fn expire<'lock, L>(
+    candidate: &Candidate,
+    grace: &Grace,
+    evidence: &Evidence,
+    verdict: Verdict,
+    now: Timestamp,
+    lock: &'lock L,
+) -> Expiry<'lock> {
+    let _ = lock;
+    if now < grace.until {
+        return Expiry::NotYet;
+    }
+    match (still_removable(grace.accepted_losses, &verdict), &verdict) {
+        (Standing::Removable { accepted_losses }, _) => Expiry::Cleared(Cleared {
+            permit: RemovalPermit {
+                candidate: candidate.clone(),
+                evidence: evidence.digest(),
+                accepted_losses,
+                lock: PhantomData,
+            },
+        }),
+        (Standing::Changed, Verdict::Undetermined(_)) => Expiry::Unseen(verdict),
+        (
+            Standing::Changed,
+            Verdict::Referenced(_)
+            | Verdict::Disputed(_)
+            | Verdict::Orphaned(Orphan::Held(_) | Orphan::Unsaved(_) | Orphan::Clean),
+        ) => Expiry::Wanted(verdict),
+    }
+}
+
 enum Standing {
     Removable { accepted_losses: Option<Digest> },
     Changed,
@@ -122,10 +179,14 @@ enum Standing {
 /// showed: other losses are kept, and so is one that has become anything but unsaved. One whose
 /// losses have all been saved meanwhile may go.
 fn standing(planned: &Removal, verdict: &Verdict) -> Standing {
+    still_removable(planned.accepted_losses(), verdict)
+}
+
+fn still_removable(accepted_losses: Option<Digest>, verdict: &Verdict) -> Standing {
     if verdict.is_clean_orphan() {
         return Standing::Removable { accepted_losses: None };
     }
-    match (verdict.losses(), planned.accepted_losses()) {
+    match (verdict.losses(), accepted_losses) {
         (Some(now), Some(accepted)) if losses_digest(now) == accepted => {
             Standing::Removable { accepted_losses: Some(accepted) }
         }

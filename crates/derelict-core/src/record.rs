@@ -3,6 +3,20 @@
 use crate::evidence::Candidate;
 use crate::ids::{Digest, FileIdentity, IntentId, Timestamp};
 use crate::outcome::{Discarded, Fate, Outcome, StopReason, Tally};
+use crate::recheck::Grace;
+use crate::size::Freed;
+
+/// What becomes of a directory that passed the second look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposal {
+    /// It is discarded at once.
+    Discard,
+    /// It is set aside: it stays fenced and whole, and a sweep at this instant or later may discard it.
+    Quarantine {
+        /// When its grace is over.
+        until: Timestamp,
+    },
+}
 
 /// What is about to happen, durably on disk before it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +29,29 @@ pub struct Intent {
     pub evidence: Digest,
     /// The losses accepted by force, if any.
     pub accepted_losses: Option<Digest>,
+    /// The instant of the sweep.
+    pub at: Timestamp,
+    /// What becomes of it after the second look.
+    pub disposal: Disposal,
+    /// What its removal frees, by the plan.
+    pub frees: Freed,
+}
+
+/// A directory that was set aside, as the journal knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The intent it was set aside for.
+    pub intent: IntentId,
+    /// Which directory, where it lay.
+    pub candidate: Candidate,
+    /// When.
+    pub since: Timestamp,
+    /// Until when it stays, and what may then go with it.
+    pub grace: Grace,
+    /// The bytes its removal frees, by the plan of then.
+    pub bytes: u64,
+    /// The inodes its removal frees, by the plan of then.
+    pub inodes: u64,
 }
 
 /// What is remembered of a root from the last sweep that acted, for the circuit breakers.

@@ -4,14 +4,14 @@
 //! A fault of one directory never aborts the pass. A fault of a source or of the journal ends it,
 //! and the report of what was done is returned all the same.
 
-use crate::evidence::Evidence;
+use crate::evidence::{Candidate, Evidence};
 use crate::ids::{IntentId, NonEmpty, Timestamp};
 use crate::outcome::{Discarded, Fate, Outcome, Refusal, StopReason};
 use crate::plan::{ApprovedPlan, Judged, Plan, Removal};
 use crate::policy::Policy;
 use crate::ports::{Journal, JournalLost, Lock, Observe, Opened, Reclaim, SourceLost};
-use crate::recheck::{Fenced, Recheck, SecondLook, recheck};
-use crate::record::{Intent, Settled, SweepReport};
+use crate::recheck::{Cleared, Fenced, Recheck, SecondLook, recheck};
+use crate::record::{Disposal, Intent, Settled, SweepReport};
 use crate::verdict::{Orphan, Verdict, judge};
 
 /// The world a sweep works on.
@@ -27,6 +27,20 @@ pub struct World<'w, O, L, R, J> {
     pub journal: &'w mut J,
 }
 
+/// What every removal of a sweep is done by.
+struct Terms<'t> {
+    approved: &'t ApprovedPlan,
+    policy: &'t Policy,
+    now: Timestamp,
+    disposal: Disposal,
+}
+
+impl Terms<'_> {
+    fn judge(&self, evidence: &Evidence) -> Verdict {
+        judge(evidence, self.policy, self.now)
+    }
+}
+
 /// How one step ended, and whether the sweep can go on.
 struct Step {
     intent: Option<IntentId>,
@@ -34,12 +48,13 @@ struct Step {
     stop: Option<StopReason>,
 }
 
-/// Carries out an approved plan. `halt` is asked before each removal whether the sweep has to end;
+/// Carries out an approved plan. What passes the second look is disposed of as `disposal` says. `halt` is asked before each removal whether the sweep has to end;
 /// `progress` is told each directory before its turn.
 pub fn sweep<H, O, L, R, J>(
     approved: &ApprovedPlan,
     policy: &Policy,
     now: Timestamp,
+    disposal: Disposal,
     world: World<'_, O, L, R, J>,
     mut halt: impl FnMut() -> Option<StopReason>,
     mut progress: impl FnMut(&Removal),
@@ -51,6 +66,7 @@ where
     J: Journal,
 {
     let mut world = world;
+    let terms = Terms { approved, policy, now, disposal };
     let plan = approved.plan();
     let mut stop = match world.observe.refresh() {
         Ok(()) => None,
@@ -65,7 +81,7 @@ where
             continue;
         }
         progress(removal);
-        let step = remove_one(approved, removal, policy, now, &mut world);
+        let step = remove_one(&terms, removal, &mut world);
         settled.push(Settled { candidate, intent: step.intent, fate: Fate::Settled(step.outcome) });
         stop = step.stop;
     }
@@ -105,13 +121,7 @@ fn planned_stop(plan: &Plan) -> StopReason {
 }
 
 /// Steps 1 to 4 of the removal protocol, for one directory, and what follows from them.
-fn remove_one<H, O, L, R, J>(
-    approved: &ApprovedPlan,
-    removal: &Removal,
-    policy: &Policy,
-    now: Timestamp,
-    world: &mut World<'_, O, L, R, J>,
-) -> Step
+fn remove_one<H, O, L, R, J>(terms: &Terms<'_>, removal: &Removal, world: &mut World<'_, O, L, R, J>) -> Step
 where
     O: Observe<Handle = H>,
     L: Lock,
@@ -132,38 +142,40 @@ where
         Ok(evidence) => evidence,
         Err(lost) => return Step::interrupted(lost.to_string(), source_lost(lost)),
     };
-    let verdict = judge(&evidence, policy, now);
+    let verdict = terms.judge(&evidence);
     let permit = match recheck(removal, &evidence, verdict, &guard) {
         Recheck::Confirmed(permit) => permit,
         Recheck::Changed(verdict) => return Step::done(changed(verdict)),
     };
     let intent = Intent {
         candidate: candidate.clone(),
-        plan: approved.plan().digest(),
+        plan: terms.approved.plan().digest(),
         evidence: permit.evidence(),
         accepted_losses: permit.accepted_losses(),
+        at: terms.now,
+        disposal: terms.disposal,
+        frees: removal.judged().size.freed_alone(),
     };
     let intent = match world.journal.intend(&intent) {
         Ok(intent) => intent,
         Err(lost) => return Step::interrupted(lost.to_string(), journal_lost(lost)),
     };
-    let looked = |evidence: &Evidence| judge(evidence, policy, now);
     let (outcome, stop) = match world.reclaim.fence(permit, &handle, intent) {
         Err(refusal) => (refused(refusal), None),
-        Ok(fenced) => behind_the_fence(removal, fenced, handle, intent, &evidence, looked, world),
+        Ok(fenced) => behind_the_fence(terms, removal, fenced, handle, intent, &evidence, world),
     };
     let stop = stop.or(world.journal.settle(intent, &outcome).err().map(journal_lost));
     Step { intent: Some(intent), outcome, stop }
 }
 
-/// Steps 6 to 8: the second look, then back or away.
+/// Steps 6 to 8: the second look, then back, aside or away.
 fn behind_the_fence<H, O, L, R, J>(
+    terms: &Terms<'_>,
     removal: &Removal,
     fenced: Fenced<'_>,
     handle: H,
     intent: IntentId,
     first: &Evidence,
-    judge: impl Fn(&Evidence) -> Verdict,
     world: &mut World<'_, O, L, R, J>,
 ) -> (Outcome, Option<StopReason>)
 where
@@ -172,7 +184,7 @@ where
 {
     let candidate = &removal.judged().candidate;
     let verdict = match world.observe.second_look(candidate, &handle, first) {
-        Ok(evidence) => judge(&evidence),
+        Ok(evidence) => terms.judge(&evidence),
         Err(lost) => {
             let outcome = match world.reclaim.put_back(&handle, intent) {
                 Ok(()) => Outcome::Interrupted { why: lost.to_string() },
@@ -186,15 +198,33 @@ where
             Ok(()) => changed(verdict),
             Err(refusal) => refused(refusal),
         },
-        SecondLook::Cleared(cleared) => {
-            let discard = world.reclaim.discard(cleared, handle, intent);
-            match NonEmpty::from_vec(discard.refusals) {
-                Some(refusals) => Outcome::Refused { refusals, discarded: discard.discarded },
-                None => Outcome::Removed { discarded: discard.discarded, release: world.reclaim.release(candidate) },
-            }
-        }
+        SecondLook::Cleared(cleared) => dispose(terms.disposal, candidate, cleared, handle, intent, world.reclaim),
     };
     (outcome, None)
+}
+
+/// Steps 7 and 8. A record is released only when the directory is entirely gone.
+fn dispose<R: Reclaim>(
+    disposal: Disposal,
+    candidate: &Candidate,
+    cleared: Cleared<'_>,
+    handle: R::Handle,
+    intent: IntentId,
+    reclaim: &mut R,
+) -> Outcome {
+    match disposal {
+        Disposal::Quarantine { .. } => match reclaim.set_aside(cleared, &handle, intent) {
+            Ok(()) => Outcome::Quarantined,
+            Err(refusal) => refused(refusal),
+        },
+        Disposal::Discard => {
+            let discard = reclaim.discard(cleared, handle, intent);
+            match NonEmpty::from_vec(discard.refusals) {
+                Some(refusals) => Outcome::Refused { refusals, discarded: discard.discarded },
+                None => Outcome::Removed { discarded: discard.discarded, release: reclaim.release(candidate) },
+            }
+        }
+    }
 }
 
 impl Step {

@@ -42,6 +42,8 @@ pub enum SkipKind {
     Symlink,
     /// A file or something else that is no directory.
     NotADirectory,
+    /// A hidden directory in the place of a workspace.
+    Hidden,
     /// Something is mounted there; it is not entered.
     Mount,
     /// It could not be read, so that clones may lie below it that were not seen.
@@ -128,6 +130,16 @@ pub(crate) fn open(root: BorrowedFd<'_>, below: &Path) -> io::Result<OwnedFd> {
 }
 
 impl Scan {
+    /// A clone that lies elsewhere at present, as if it lay where it did.
+    pub(crate) fn as_if_there(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> io::Result<Found> {
+        let repository = candidate.below_root.parent().ok_or(io::ErrorKind::InvalidFilename)?;
+        let owner = repository.parent().ok_or(io::ErrorKind::InvalidFilename)?;
+        let inode_of = |below: &Path| Ok::<_, io::Error>(seen::of(open(self.root.as_fd(), below)?)?.inode());
+        let seen = seen::of(dir)?;
+        let candidate = Candidate { identity: seen.identity, ..candidate.clone() };
+        Ok(Found { candidate, seen, owner: inode_of(owner)?, repository: inode_of(repository)? })
+    }
+
     fn owner(&mut self, repos: &Path, name: &OsStr) {
         let root = match self.root.try_clone() {
             Ok(root) => root,

@@ -9,6 +9,7 @@
 //! Linux only so far: `stat`, `beneath` and `journal` hold the calls that other systems lack.
 
 pub mod beneath;
+mod contents;
 mod descend;
 pub mod fence;
 mod flock;
@@ -16,11 +17,15 @@ pub mod journal;
 mod lines;
 pub mod lock;
 mod mounts;
+pub mod quarantine;
 pub mod reclaimer;
 pub mod recover;
+mod recovered;
 mod refusals;
 pub mod release;
 mod remove;
 mod stat;
 pub mod state;
 mod surgery;
+mod told;
+mod trash;

@@ -8,8 +8,9 @@
 //! | `journal` | the first line: the name of this journal in trash names |
 //! | `sweep` | when the sweep that follows began |
 //! | `intent` | what is about to be removed and why, before anything is done |
-//! | `settled` | how it ended; gone or put back finishes the intent, nothing else does |
-//! | `closed` | what recovery did about an intent that was not finished |
+//! | `settled` | how it ended; gone or put back finishes the intent, and `quarantined` sets it aside |
+//! | `closed` | what was done later about an intent that was not finished |
+//! | `late` | an intent that a trash name had to carry, and how it ended, once there was room to write |
 //!
 //! A path is a string when it is UTF-8, else `{"hex": "…"}`.
 
@@ -19,26 +20,42 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use derelict_core::evidence::Candidate;
-use derelict_core::ids::{FileIdentity, IntentId, Timestamp, WorkspaceName};
-use derelict_core::outcome::{Discarded, Fate, Outcome, Refusal, Release};
-use derelict_core::record::Intent;
+use derelict_core::ids::{Digest, FileIdentity, IntentId, Timestamp, WorkspaceName};
+use derelict_core::outcome::{Discarded, Fate, FateName, Outcome, Refusal, Release};
+use derelict_core::recheck::Grace;
+use derelict_core::record::{Disposal, Intent, SetAside};
 use serde_json::{Value, json};
 
 use crate::fence::{JournalId, Stage, TrashName};
 
-/// The version this program writes, and the only one it reads.
-pub(crate) const VERSION: u64 = 1;
+/// The version this program writes. The second one sets directories aside, which the first would have
+/// taken for interrupted and put back.
+pub(crate) const VERSION: u64 = 2;
+
+/// The oldest version it reads.
+const OLDEST: u64 = 1;
 
 /// What a line says, as far as recovery needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
     Journal(JournalId),
-    Sweep,
-    Intent(IntentId, Box<Candidate>),
+    /// Something to read for people only.
+    Remark,
+    Intent(IntentId, Box<IntentLine>),
     /// The intent is finished.
     Finished(IntentId),
     /// The intent has an outcome, and something of it is still to be done or to be looked up.
     Unfinished(IntentId),
+    /// Its directory was set aside.
+    SetAside(IntentId),
+}
+
+/// What an intent says, as far as it is needed later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IntentLine {
+    pub(crate) candidate: Candidate,
+    /// What it becomes if it is set aside.
+    pub(crate) set_aside: Option<SetAside>,
 }
 
 /// Why a line is not understood.
@@ -58,45 +75,89 @@ pub(crate) fn sweep_line(began: Timestamp) -> Value {
 
 pub(crate) fn intent_line(id: IntentId, intent: &Intent, journal: &JournalId) -> Value {
     let trash = TrashName { journal: journal.clone(), intent: id, stage: Stage::Fenced };
-    let Candidate { name: _, path, below_root, identity } = &intent.candidate;
-    json!({
-        "v": VERSION,
-        "kind": "intent",
-        "intent": id.0,
-        "path": path_value(path),
-        "below_root": path_value(below_root),
-        "dev": identity.dev,
-        "ino": identity.ino,
-        "birth": identity.birth.map(time),
-        "plan": intent.plan.to_string(),
-        "evidence": intent.evidence.to_string(),
-        "accepted_losses": intent.accepted_losses.map(|losses| losses.to_string()),
-        "trash": trash.to_string(),
-    })
+    let mut line = intent_value("intent", intent);
+    line["intent"] = json!(id.0);
+    line["trash"] = json!(trash.to_string());
+    line
+}
+
+/// An intent that stood in a trash name, and how it ended. No line before this one knows of it.
+pub(crate) fn late_line(intent: &Intent, outcome: &Outcome) -> Value {
+    let mut line = intent_value("late", intent);
+    add_outcome(&mut line, outcome);
+    line
+}
+
+/// A trash name that carried an intent, and what was done about it at a later start.
+pub(crate) fn late_recovery_line(candidate: &Candidate, how: &str, discarded: Option<Discarded>) -> Value {
+    let mut line = json!({"v": VERSION, "kind": "late", "how": how});
+    add_candidate(&mut line, candidate);
+    if let Some(discarded) = discarded {
+        add_discarded(&mut line, discarded);
+    }
+    line
+}
+
+/// What becomes of an intent that is set aside.
+pub(crate) fn promised(id: IntentId, intent: &Intent) -> Option<SetAside> {
+    match intent.disposal {
+        Disposal::Discard => None,
+        Disposal::Quarantine { until } => Some(SetAside {
+            intent: id,
+            candidate: intent.candidate.clone(),
+            since: intent.at,
+            grace: Grace { until, accepted_losses: intent.accepted_losses },
+            bytes: intent.frees.bytes,
+            inodes: intent.frees.inodes,
+        }),
+    }
+}
+
+fn intent_value(kind: &str, intent: &Intent) -> Value {
+    let mut line = json!({"v": VERSION, "kind": kind, "at": time(intent.at)});
+    add_candidate(&mut line, &intent.candidate);
+    line["plan"] = json!(intent.plan.to_string());
+    line["evidence"] = json!(intent.evidence.to_string());
+    line["accepted_losses"] = json!(intent.accepted_losses.map(|losses| losses.to_string()));
+    line["until"] = match intent.disposal {
+        Disposal::Discard => Value::Null,
+        Disposal::Quarantine { until } => time(until),
+    };
+    line["frees"] = json!({"bytes": intent.frees.bytes, "inodes": intent.frees.inodes});
+    line
+}
+
+fn add_candidate(line: &mut Value, candidate: &Candidate) {
+    let Candidate { name: _, path, below_root, identity } = candidate;
+    line["path"] = path_value(path);
+    line["below_root"] = path_value(below_root);
+    line["dev"] = json!(identity.dev);
+    line["ino"] = json!(identity.ino);
+    line["birth"] = json!(identity.birth.map(time));
 }
 
 pub(crate) fn settled_line(id: IntentId, outcome: &Outcome) -> Value {
-    let mut line = json!({
-        "v": VERSION,
-        "kind": "settled",
-        "intent": id.0,
-        "outcome": Fate::Settled(outcome.clone()).name().as_str(),
-        "finished": is_finished(outcome),
-    });
+    let mut line = json!({"v": VERSION, "kind": "settled", "intent": id.0});
+    add_outcome(&mut line, outcome);
+    line
+}
+
+fn add_outcome(line: &mut Value, outcome: &Outcome) {
+    line["outcome"] = json!(Fate::Settled(outcome.clone()).name().as_str());
+    line["finished"] = json!(is_finished(outcome));
     match outcome {
         Outcome::Removed { discarded, release } => {
-            add_discarded(&mut line, *discarded);
-            add_release(&mut line, release);
+            add_discarded(line, *discarded);
+            add_release(line, release);
         }
         Outcome::Refused { refusals, discarded } => {
-            add_discarded(&mut line, *discarded);
+            add_discarded(line, *discarded);
             line["refusals"] = refusals.iter().map(refusal_value).collect();
         }
         Outcome::Busy { lock } => line["lock"] = json!(lock),
         Outcome::Interrupted { why } => line["why"] = json!(why),
         Outcome::Quarantined | Outcome::Vanished | Outcome::Resurrected(_) | Outcome::Changed(_) => {}
     }
-    line
 }
 
 /// The line recovery writes when nothing of an intent is left to do.
@@ -123,7 +184,7 @@ pub(crate) fn is_finished(outcome: &Outcome) -> bool {
 pub(crate) fn parse(text: &[u8]) -> Result<Line, NotALine> {
     let line: Value = serde_json::from_slice(text).map_err(|error| NotALine::Corrupt(error.to_string()))?;
     match number(&line, "v")? {
-        VERSION => {}
+        OLDEST..=VERSION => {}
         version if version > VERSION => return Err(NotALine::Newer(version)),
         version => return Err(NotALine::Corrupt(format!("there is no version {version}"))),
     }
@@ -131,17 +192,46 @@ pub(crate) fn parse(text: &[u8]) -> Result<Line, NotALine> {
         "journal" => JournalId::parse(text_of(&line, "id")?)
             .map(Line::Journal)
             .ok_or_else(|| corrupt("`id` is no name of a journal")),
-        "sweep" => Ok(Line::Sweep),
-        "intent" => Ok(Line::Intent(IntentId(number(&line, "intent")?), Box::new(candidate(&line)?))),
+        "sweep" | "late" => Ok(Line::Remark),
+        "intent" => {
+            let id = IntentId(number(&line, "intent")?);
+            let candidate = candidate(&line)?;
+            let set_aside = set_aside(&line, id, &candidate)?;
+            Ok(Line::Intent(id, Box::new(IntentLine { candidate, set_aside })))
+        }
         "settled" => {
             let id = IntentId(number(&line, "intent")?);
             let finished =
                 line.get("finished").and_then(Value::as_bool).ok_or_else(|| corrupt("`finished` is missing"))?;
-            Ok(if finished { Line::Finished(id) } else { Line::Unfinished(id) })
+            let set_aside = text_of(&line, "outcome")? == FateName::Quarantined.as_str();
+            Ok(match (finished, set_aside) {
+                (true, _) => Line::Finished(id),
+                (false, true) => Line::SetAside(id),
+                (false, false) => Line::Unfinished(id),
+            })
         }
         "closed" => Ok(Line::Finished(IntentId(number(&line, "intent")?))),
         kind => Err(NotALine::Corrupt(format!("there is no kind `{kind}`"))),
     }
+}
+
+/// Until when an intent lets its directory stay, if it does; the first version knew of no grace.
+fn set_aside(line: &Value, intent: IntentId, candidate: &Candidate) -> Result<Option<SetAside>, NotALine> {
+    let until = match line.get("until") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(until) => time_of(until).ok_or_else(|| corrupt("`until` is no time"))?,
+    };
+    let since = line.get("at").and_then(time_of).ok_or_else(|| corrupt("`at` is no time"))?;
+    let accepted_losses = match line.get("accepted_losses") {
+        None | Some(Value::Null) => None,
+        Some(losses) => {
+            Some(losses.as_str().and_then(Digest::parse).ok_or_else(|| corrupt("`accepted_losses` is no digest"))?)
+        }
+    };
+    let frees = line.get("frees").ok_or_else(|| corrupt("`frees` is missing"))?;
+    let grace = Grace { until, accepted_losses };
+    let (bytes, inodes) = (number(frees, "bytes")?, number(frees, "inodes")?);
+    Ok(Some(SetAside { intent, candidate: candidate.clone(), since, grace, bytes, inodes }))
 }
 
 fn candidate(line: &Value) -> Result<Candidate, NotALine> {
@@ -232,8 +322,7 @@ fn refusal_value(refusal: &Refusal) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use derelict_core::ids::Digest;
-
+    use derelict_core::size::freed_together;
     use derelict_core::verdict::{Orphan, Verdict};
 
     use super::*;
@@ -245,20 +334,50 @@ mod tests {
         let identity = FileIdentity { dev: u64::MAX, ino: 7, birth };
         let digest = Digest::of_bytes(b"x");
         let candidate = Candidate { name, path, below_root, identity };
-        Intent { candidate, plan: digest, evidence: digest, accepted_losses: None }
+        let (at, frees) = (Timestamp::new(9, 9), freed_together([]));
+        let disposal = Disposal::Discard;
+        Intent { candidate, plan: digest, evidence: digest, accepted_losses: None, at, disposal, frees }
+    }
+
+    fn read_back(intent: &Intent) -> IntentLine {
+        let journal = JournalId::parse("0123456789abcdef").unwrap();
+        let text = intent_line(IntentId(5), intent, &journal).to_string();
+        assert!(!text.contains('\n'));
+        match parse(text.as_bytes()) {
+            Ok(Line::Intent(IntentId(5), line)) => *line,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn an_intent_comes_back_as_it_was_whatever_bytes_its_name_has() {
-        let journal = JournalId::parse("0123456789abcdef").unwrap();
         for name in [&b"o/r/plain"[..], b"o/r/\xff\xfe\n", b"o/r/\"\\\x7f", "o/r/é".as_bytes()] {
             for birth in [None, Some(Timestamp::new(-3, 999_999_999)), Some(Timestamp::new(i64::MAX, 0))] {
                 let intent = intent(name, birth);
-                let text = intent_line(IntentId(5), &intent, &journal).to_string();
-                assert!(!text.contains('\n'));
-                assert_eq!(parse(text.as_bytes()), Ok(Line::Intent(IntentId(5), Box::new(intent.candidate))));
+                let expected = IntentLine { candidate: intent.candidate.clone(), set_aside: None };
+                assert_eq!(read_back(&intent), expected);
             }
         }
+    }
+
+    #[test]
+    fn an_intent_to_set_aside_comes_back_with_its_grace() {
+        let mut intent = intent(b"o/r/a", None);
+        intent.disposal = Disposal::Quarantine { until: Timestamp::new(i64::MAX, 1) };
+        for accepted_losses in [None, Some(Digest::of_bytes(b"y"))] {
+            intent.accepted_losses = accepted_losses;
+            let promised = promised(IntentId(5), &intent);
+            assert_eq!(promised.as_ref().map(|set_aside| set_aside.since), Some(Timestamp::new(9, 9)));
+            assert_eq!(read_back(&intent).set_aside, promised);
+        }
+    }
+
+    #[test]
+    fn what_the_first_version_wrote_is_still_read() {
+        let text = br#"{"v":1,"kind":"intent","intent":3,"path":"/c/o/r/a","below_root":"o/r/a","dev":1,"ino":2,"birth":null}"#;
+        assert!(matches!(parse(text), Ok(Line::Intent(IntentId(3), line)) if line.set_aside.is_none()));
+        let text = br#"{"v":1,"kind":"settled","intent":3,"outcome":"refused","finished":false}"#;
+        assert_eq!(parse(text), Ok(Line::Unfinished(IntentId(3))));
     }
 
     #[test]
@@ -273,12 +392,14 @@ mod tests {
         let stuck = Outcome::Refused { refusals: derelict_core::ids::NonEmpty::of(refusal), discarded: nothing };
         let text = settled_line(IntentId(1), &stuck).to_string();
         assert_eq!(parse(text.as_bytes()), Ok(Line::Unfinished(IntentId(1))));
+        let text = settled_line(IntentId(1), &Outcome::Quarantined).to_string();
+        assert_eq!(parse(text.as_bytes()), Ok(Line::SetAside(IntentId(1))));
     }
 
     #[test]
     fn a_line_that_is_not_understood_says_why() {
         let why = |text: &str| parse(text.as_bytes()).unwrap_err();
-        assert_eq!(why(r#"{"v":2,"kind":"journal"}"#), NotALine::Newer(2));
+        assert_eq!(why(r#"{"v":3,"kind":"journal"}"#), NotALine::Newer(3));
         assert_eq!(why(r#"{"v":0}"#), corrupt("there is no version 0"));
         assert_eq!(why(r#"{"kind":"journal"}"#), corrupt("`v` is no number"));
         assert_eq!(why(r#"{"v":1,"kind":"other"}"#), corrupt("there is no kind `other`"));

@@ -1,8 +1,9 @@
 //! The real door behind core's `Reclaim`: opens a planned directory and holds it from the re-check
-//! to the last unlink, fences it, discards it, and has its record dropped. In which order that
-//! happens, and whether, is core's sweep; what a crash left is `recover`'s.
+//! to the last unlink, fences it, sets it aside or discards it, and has its record dropped. In which
+//! order that happens, and whether, is core's sweep; what a crash left is `recover`'s, and what was set
+//! aside `quarantine`'s.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,11 @@ use rustix::io::Errno;
 
 use crate::beneath::{NotEntered, Obstacle, Place, Root, find, open_confirmed};
 use crate::fence::{JournalId, NotMoved, Stage, TrashName, make_durable, rename_exactly};
+use crate::lock::CLONE_LEVELS;
 use crate::release::DevlaunchRecords;
 use crate::remove::{Tree, discard};
 use crate::stat::words;
+use crate::told::ToldName;
 use crate::{mounts, stat};
 
 /// A planned directory, open from the re-check to the last unlink, with a `flock` on it.
@@ -30,12 +33,14 @@ pub struct OpenWorkspace {
     pub(crate) identity: FileIdentity,
 }
 
-/// Removes directories below one root of a devlaunch cache.
+/// Removes directories below one root.
 #[derive(Debug)]
 pub struct Reclaimer {
     pub(crate) root: Root,
-    pub(crate) records: DevlaunchRecords,
-    journal: JournalId,
+    records: Option<DevlaunchRecords>,
+    /// How many levels below the root the workspaces, and so the trash, lie.
+    pub(crate) levels: usize,
+    pub(crate) journal: JournalId,
 }
 
 /// Why a fenced tree was not discarded, or not entirely.
@@ -58,20 +63,41 @@ impl OpenWorkspace {
 
 impl Place {
     /// The path of a name in the same parent, for people.
-    pub(crate) fn path_of(&self, name: &std::ffi::CStr) -> PathBuf {
+    pub(crate) fn path_of(&self, name: &CStr) -> PathBuf {
         self.parent_path.join(OsStr::from_bytes(name.to_bytes()))
     }
 }
 
 impl Reclaimer {
-    /// Removes below `root`, drops from `records`, and marks its trash with the journal's name.
+    /// Removes clones of a devlaunch cache below its repositories `root`, drops from `records`, and
+    /// marks its trash with the journal's name.
     #[must_use]
     pub fn new(root: Root, records: DevlaunchRecords, journal: JournalId) -> Self {
-        Self { root, records, journal }
+        Self { root, records: Some(records), levels: CLONE_LEVELS, journal }
+    }
+
+    /// Removes workspaces that lie `levels` below `root` and of which nobody keeps a record that would
+    /// have to be dropped.
+    #[must_use]
+    pub fn without_records(root: Root, levels: std::num::NonZeroUsize, journal: JournalId) -> Self {
+        Self { root, records: None, levels: levels.get(), journal }
     }
 
     pub(crate) fn trash(&self, intent: IntentId, stage: Stage) -> TrashName {
         TrashName { journal: self.journal.clone(), intent, stage }
+    }
+
+    /// The trash name of an open directory: an intent that stands in no journal stands in there.
+    fn trash_of(&self, open: &OpenWorkspace, intent: IntentId, stage: Stage) -> CString {
+        if intent == IntentId::IN_NAME {
+            ToldName::of(&open.identity, &open.place.name, stage).to_c()
+        } else {
+            self.trash(intent, stage).to_c()
+        }
+    }
+
+    pub(crate) fn release_record(&self, below_root: &Path) -> Release {
+        self.records.as_ref().map_or(Release::NothingRecorded, |records| records.drop_records_of(below_root))
     }
 
     fn try_open(&self, candidate: &Candidate) -> Result<OpenWorkspace, Obstacle> {
@@ -115,7 +141,7 @@ impl Reclaim for Reclaimer {
         if let Some(mounted) = mounts::in_table(handle.dir()) {
             return Err(mounted);
         }
-        let trash = self.trash(intent, Stage::Fenced).to_c();
+        let trash = self.trash_of(handle, intent, Stage::Fenced);
         let Place { parent, name, .. } = &handle.place;
         match rename_exactly(parent.as_fd(), name, &trash, &handle.identity) {
             Ok(()) => Ok(permit.fenced()),
@@ -124,7 +150,7 @@ impl Reclaim for Reclaimer {
     }
 
     fn put_back(&mut self, handle: &OpenWorkspace, intent: IntentId) -> Result<(), Refusal> {
-        let whole = self.trash(intent, Stage::Fenced).to_c();
+        let whole = self.trash_of(handle, intent, Stage::Fenced);
         let trash = handle.place.path_of(&whole);
         rename_exactly(handle.place.parent.as_fd(), &whole, &handle.place.name, &handle.identity).map_err(|why| {
             let why = format!(
@@ -136,16 +162,24 @@ impl Reclaim for Reclaimer {
         })
     }
 
+    fn set_aside(&mut self, cleared: Cleared<'_>, handle: &OpenWorkspace, intent: IntentId) -> Result<(), Refusal> {
+        drop(cleared);
+        let Err(errno) = make_durable(&handle.place.parent) else { return Ok(()) };
+        let whole = self.trash_of(handle, intent, Stage::Fenced);
+        let why = format!("that it is set aside cannot be made durable: {}", words(errno));
+        Err(put_back(handle, &whole, Refusal { path: handle.place.path_of(&whole), why }))
+    }
+
     fn discard(&mut self, cleared: Cleared<'_>, handle: OpenWorkspace, intent: IntentId) -> Discard {
         drop(cleared);
-        let whole = self.trash(intent, Stage::Fenced);
-        let begun = self.trash(intent, Stage::Discarding);
+        let whole = self.trash_of(&handle, intent, Stage::Fenced);
+        let begun = self.trash_of(&handle, intent, Stage::Discarding);
         let Discarding { discarded, refusals } = discard_fenced(handle, &whole, &begun);
         Discard { discarded, refusals }
     }
 
     fn release(&mut self, candidate: &Candidate) -> Release {
-        self.records.drop_records_of(&candidate.below_root)
+        self.release_record(&candidate.below_root)
     }
 }
 
@@ -175,23 +209,24 @@ fn not_fenced(why: &NotMoved, trash: &Path) -> String {
 
 /// Proves that nothing is mounted inside, marks the tree, and only then unlinks. A tree that is
 /// refused before the first unlink goes back to its name.
-fn discard_fenced(open: OpenWorkspace, whole: &TrashName, begun: &TrashName) -> Discarding {
-    let (whole, begun) = (whole.to_c(), begun.to_c());
-    let parent = open.place.parent.as_fd();
-    let trash = open.place.path_of(&whole);
-    let marked = prove_unmounted(open.dir.as_fd(), &trash).and_then(|()| {
-        let path = trash.clone();
-        rename_exactly(parent, &whole, &begun, &open.identity)
-            .map_err(|why| Refusal { path, why: not_fenced(&why, &open.place.path_of(&begun)) })
-    });
-    if let Err(refusal) = marked {
-        return put_back(&open, &whole, refusal);
+fn discard_fenced(open: OpenWorkspace, whole: &CStr, begun: &CStr) -> Discarding {
+    if let Err(refusal) = mark(&open, whole, begun) {
+        let nothing = Discarded { entries: 0, bytes: 0 };
+        return Discarding { discarded: nothing, refusals: vec![put_back(&open, whole, refusal)] };
     }
-    discard_marked(open, &begun)
+    discard_marked(open, begun)
+}
+
+/// Proves that nothing is mounted inside a whole tree, and marks that its discarding begins.
+pub(crate) fn mark(open: &OpenWorkspace, whole: &CStr, begun: &CStr) -> Result<(), Refusal> {
+    let trash = open.place.path_of(whole);
+    prove_unmounted(open.dir.as_fd(), &trash)?;
+    rename_exactly(open.place.parent.as_fd(), whole, begun, &open.identity)
+        .map_err(|why| Refusal { path: trash, why: not_fenced(&why, &open.place.path_of(begun)) })
 }
 
 /// Finishes a tree whose discarding has begun.
-pub(crate) fn discard_marked(open: OpenWorkspace, begun: &std::ffi::CStr) -> Discarding {
+pub(crate) fn discard_marked(open: OpenWorkspace, begun: &CStr) -> Discarding {
     let path = open.place.path_of(begun);
     let parent = open.place.parent.as_fd();
     let nothing = Discarded { entries: 0, bytes: 0 };
@@ -218,10 +253,10 @@ pub(crate) fn prove_unmounted(dir: BorrowedFd<'_>, path: &Path) -> Result<(), Re
 }
 
 /// Puts a whole tree back under its name. The refusal then names it there.
-fn put_back(open: &OpenWorkspace, whole: &std::ffi::CStr, refusal: Refusal) -> Discarding {
+fn put_back(open: &OpenWorkspace, whole: &CStr, refusal: Refusal) -> Refusal {
     let name = &open.place.name;
     let (trash, home) = (open.place.path_of(whole), open.path());
-    let refusal = match rename_exactly(open.place.parent.as_fd(), whole, name, &open.identity) {
+    match rename_exactly(open.place.parent.as_fd(), whole, name, &open.identity) {
         Ok(()) => {
             let path = match refusal.path.strip_prefix(&trash) {
                 Ok(inside) if inside.as_os_str().is_empty() => home,
@@ -239,8 +274,7 @@ fn put_back(open: &OpenWorkspace, whole: &std::ffi::CStr, refusal: Refusal) -> D
             );
             Refusal { path: refusal.path, why: kept }
         }
-    };
-    Discarding { discarded: Discarded { entries: 0, bytes: 0 }, refusals: vec![refusal] }
+    }
 }
 
 /// Why a tree stays in the trash.

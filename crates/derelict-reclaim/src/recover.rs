@@ -3,135 +3,95 @@
 //! discarded is finished, what was never touched is written off. Nothing is guessed: where the
 //! identity does not match, everything stays and is told.
 //!
-//! Trash that the journal does not know is told and never removed.
+//! What was set aside on purpose is whole, too, and stays: it is `quarantine`'s. A trash name that
+//! carries its own intent is settled like one of the journal's. Any other trash that the journal does
+//! not know is told and never removed.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use derelict_core::evidence::Candidate;
-use derelict_core::ids::escaped;
+use derelict_core::ids::{IntentId, WorkspaceName};
 use derelict_core::outcome::{Discarded, Refusal, Release};
 use derelict_core::ports::{Journal as _, JournalLost, Lock};
-use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use crate::beneath::{Place, enter, find};
-use crate::descend::{is_dot, read_buffer};
-use crate::fence::{NotMoved, Stage, TrashName, is_trash_name, make_durable, rename_exactly};
+use crate::beneath::{Place, Root, enter, find};
+use crate::fence::{NotMoved, Stage, make_durable, rename_exactly};
 use crate::journal::{Journal, OpenIntent};
-use crate::lock::CLONE_LEVELS;
 use crate::reclaimer::{
     Discarding, OpenWorkspace, Reclaimer, discard_marked, hold, is_same_tree, not_put_back, prove_unmounted,
 };
+pub use crate::recovered::{Recovered, Recovery};
 use crate::remove::open_up_entry;
 use crate::stat::{Seen, seen_at, words};
-
-/// What recovery found and did.
-#[derive(Debug)]
-pub struct Recovery {
-    /// One entry for each unfinished intent of this root, then one for each unknown trash.
-    pub recovered: Vec<Recovered>,
-    /// The journal failed on the way; nothing may be removed.
-    pub lost: Option<JournalLost>,
-}
-
-/// What became of one unfinished intent, or of one piece of trash.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recovered {
-    /// The directory was never touched.
-    Untouched {
-        /// Where it lies.
-        path: PathBuf,
-    },
-    /// It was fenced, and is back under its name. The next plan judges it again.
-    PutBack {
-        /// Where it lies.
-        path: PathBuf,
-    },
-    /// It was fenced, and its name was taken meanwhile. It stays in the trash, whole.
-    Occupied {
-        /// Where it lies.
-        trash: PathBuf,
-        /// Where it would belong: `mv` it there once the name is free.
-        path: PathBuf,
-    },
-    /// Its discarding had begun, and is finished.
-    Finished {
-        /// Where it lay.
-        path: PathBuf,
-        /// What was unlinked now.
-        discarded: Discarded,
-        /// What became of its record.
-        release: Release,
-    },
-    /// Its discarding had begun, and something still would not go. The next start tries again.
-    Unfinished {
-        /// Where it lay.
-        path: PathBuf,
-        /// What was unlinked now.
-        discarded: Discarded,
-        /// What would not go.
-        refusals: Vec<Refusal>,
-    },
-    /// It was gone already; only its end had not been written down.
-    Gone {
-        /// Where it lay.
-        path: PathBuf,
-        /// What became of its record.
-        release: Release,
-    },
-    /// Its creators hold its lock. The next start tries again.
-    Busy {
-        /// Where it lay.
-        path: PathBuf,
-        /// Which lock.
-        lock: String,
-    },
-    /// What lies there is not what the journal says, or cannot be looked at. Nothing was done.
-    Undecided {
-        /// What is meant.
-        path: PathBuf,
-        /// What is odd about it.
-        why: String,
-    },
-    /// Trash that this journal does not know. Nothing was done.
-    UnknownTrash {
-        /// Where it lies.
-        path: PathBuf,
-    },
-}
+use crate::told::ToldName;
+use crate::trash::{self, Trash};
 
 /// Settles what earlier runs left below the reclaimer's root. To be called before the first
 /// removal, with the journal whose name the reclaimer has.
-pub fn recover(journal: &mut Journal, reclaimer: &mut Reclaimer, locks: &mut impl Lock) -> Recovery {
+pub fn recover(journal: &mut Journal, reclaimer: &Reclaimer, locks: &mut impl Lock) -> Recovery {
     let mut recovery = Recovery { recovered: Vec::new(), lost: None };
-    let mut known = Vec::new();
-    let unfinished: Vec<OpenIntent> = journal.unfinished().filter(|open| is_below(reclaimer, open)).cloned().collect();
-    for open in unfinished {
-        known.extend([Stage::Fenced, Stage::Discarding].map(|stage| reclaimer.trash(open.intent, stage)));
+    let ours: Vec<OpenIntent> =
+        journal.unfinished().filter(|open| is_below(reclaimer, &open.candidate)).cloned().collect();
+    let known: Vec<CString> = ours.iter().flat_map(|open| names_of(reclaimer, open.intent)).collect();
+    for open in ours.iter().filter(|open| !is_set_aside_as_it_should(reclaimer, open)) {
         let recovered = match locks.acquire(&open.candidate) {
-            Ok(_held) => settle(reclaimer, &open),
+            Ok(_held) => settle(reclaimer, open),
             Err(busy) => Recovered::Busy { path: open.candidate.path.clone(), lock: busy.lock },
         };
-        let written = write_down(journal, &open, &recovered);
+        let written = write_down(journal, open, &recovered);
         recovery.recovered.push(recovered);
         if let Err(lost) = written {
             recovery.lost = Some(lost);
             return recovery;
         }
     }
-    let unknown =
-        all_trash(reclaimer).into_iter().filter(|(name, _)| !name.as_ref().is_some_and(|name| known.contains(name)));
-    recovery.recovered.extend(unknown.map(|(_, path)| Recovered::UnknownTrash { path }));
+    for trash in trash::all(&reclaimer.root, reclaimer.levels) {
+        if known.contains(&trash.name) {
+            continue;
+        }
+        let (recovered, written) = match ToldName::parse(trash.name.to_bytes()) {
+            Some(told) => settle_told(journal, reclaimer, locks, &trash, &told),
+            None => (Recovered::UnknownTrash { path: trash.path(&reclaimer.root) }, Ok(())),
+        };
+        recovery.recovered.push(recovered);
+        if let Err(lost) = written {
+            recovery.lost = Some(lost);
+            return recovery;
+        }
+    }
     recovery
 }
 
+/// The directories whose removal was interrupted while their intent stood in their trash name only, so
+/// that no journal tells of them. Reads only. `levels` is how far below the root workspaces lie.
+#[must_use]
+pub fn carried_by_names(root: &Root, levels: NonZeroUsize) -> Vec<Candidate> {
+    let all = trash::all(root, levels.get());
+    all.iter().filter_map(|trash| told_candidate(root, trash, &ToldName::parse(trash.name.to_bytes())?)).collect()
+}
+
+fn names_of(reclaimer: &Reclaimer, intent: IntentId) -> [CString; 2] {
+    [Stage::Fenced, Stage::Discarding].map(|stage| reclaimer.trash(intent, stage).to_c())
+}
+
+/// Whether a directory that was set aside lies whole where it should. Anything else is looked up.
+fn is_set_aside_as_it_should(reclaimer: &Reclaimer, open: &OpenIntent) -> bool {
+    let Candidate { below_root, identity, .. } = &open.candidate;
+    let [whole, _] = names_of(reclaimer, open.intent);
+    open.set_aside().is_some()
+        && find(&reclaimer.root, below_root)
+            .is_ok_and(|place| seen_at(&place.parent, &whole).is_ok_and(|found| is_same_tree(identity, &found)))
+}
+
 /// An intent belongs to the root it was recorded below, however that root's path was spelled.
-fn is_below(reclaimer: &Reclaimer, open: &OpenIntent) -> bool {
-    let Candidate { path, below_root, .. } = &open.candidate;
+pub(crate) fn is_below(reclaimer: &Reclaimer, candidate: &Candidate) -> bool {
+    let Candidate { path, below_root, .. } = candidate;
     if !path.ends_with(below_root) {
         return false;
     }
@@ -173,7 +133,7 @@ enum Found {
     Unseen(Errno),
 }
 
-fn settle(reclaimer: &mut Reclaimer, open: &OpenIntent) -> Recovered {
+fn settle(reclaimer: &Reclaimer, open: &OpenIntent) -> Recovered {
     let Candidate { path, below_root, identity, .. } = &open.candidate;
     let undecided = |path: &Path, why: String| Recovered::Undecided { path: path.to_owned(), why };
     let place = match find(&reclaimer.root, below_root) {
@@ -191,8 +151,8 @@ fn settle(reclaimer: &mut Reclaimer, open: &OpenIntent) -> Recovered {
     for (name, found) in [(&begun, look(&begun)), (&whole, look(&whole))] {
         match found {
             Found::Nothing => {}
-            Found::Same if *name == begun => return finish(reclaimer, place, &begun, open),
-            Found::Same => return put_back(&place, &whole, open),
+            Found::Same if *name == begun => return finish(reclaimer, place, &begun, &open.candidate),
+            Found::Same => return put_back(&place, &whole, &open.candidate),
             Found::Another => {
                 return undecided(&place.path_of(name), "it is not the directory the journal names".to_owned());
             }
@@ -200,17 +160,80 @@ fn settle(reclaimer: &mut Reclaimer, open: &OpenIntent) -> Recovered {
         }
     }
     match look(&place.name) {
-        Found::Same => Recovered::Untouched { path: path.clone() },
-        Found::Nothing => {
-            Recovered::Gone { path: path.clone(), release: reclaimer.records.drop_records_of(below_root) }
-        }
+        Found::Same => came_back(open),
+        Found::Nothing => Recovered::Gone { path: path.clone(), release: reclaimer.release_record(below_root) },
         Found::Another => Recovered::Gone { path: path.clone(), release: Release::NothingRecorded },
         Found::Unseen(errno) => undecided(path, words(errno)),
     }
 }
 
-fn put_back(place: &Place, whole: &CStr, open: &OpenIntent) -> Recovered {
+/// It lies under its name: one that was set aside was put back, and that was not written down.
+fn came_back(open: &OpenIntent) -> Recovered {
     let path = open.candidate.path.clone();
+    match open.set_aside() {
+        Some(_) => Recovered::PutBack { path },
+        None => Recovered::Untouched { path },
+    }
+}
+
+/// Settles an intent that stands in its trash name. Without a journal nothing tells whether another
+/// derelict has the tree in hand, but the lock on the tree itself.
+fn settle_told(
+    journal: &mut Journal,
+    reclaimer: &Reclaimer,
+    locks: &mut impl Lock,
+    trash: &Trash,
+    told: &ToldName,
+) -> (Recovered, Result<(), JournalLost>) {
+    let path = trash.path(&reclaimer.root);
+    let undecided = |why: String| (Recovered::Undecided { path: path.clone(), why }, Ok(()));
+    let Some(candidate) = told_candidate(&reclaimer.root, trash, told) else {
+        return undecided("it is not the directory its name tells of".to_owned());
+    };
+    let _held = match locks.acquire(&candidate) {
+        Ok(held) => held,
+        Err(busy) => return (Recovered::Busy { path: candidate.path, lock: busy.lock }, Ok(())),
+    };
+    let place = match find(&reclaimer.root, &candidate.below_root) {
+        Ok(place) => place,
+        Err(obstacle) => return undecided(obstacle.why.to_string()),
+    };
+    let recovered = match told.stage {
+        Stage::Discarding => finish(reclaimer, place, &trash.name, &candidate),
+        Stage::Fenced => match enter_trash(&place, reclaimer.root.seen(), &trash.name)
+            .and_then(|(dir, _)| hold(dir.as_fd()).map(|()| dir))
+        {
+            Ok(_dir) => put_back(&place, &trash.name, &candidate),
+            Err(why) => return undecided(why),
+        },
+    };
+    let written = match &recovered {
+        Recovered::PutBack { .. } => journal.note_late(&candidate, "put back", None),
+        Recovered::Finished { discarded, .. } => journal.note_late(&candidate, "finished", Some(*discarded)),
+        Recovered::Untouched { .. }
+        | Recovered::Occupied { .. }
+        | Recovered::Unfinished { .. }
+        | Recovered::Gone { .. }
+        | Recovered::Busy { .. }
+        | Recovered::Undecided { .. }
+        | Recovered::UnknownTrash { .. } => Ok(()),
+    };
+    (recovered, written)
+}
+
+/// The directory a trash name tells of, if it is the one that lies under it.
+fn told_candidate(root: &Root, trash: &Trash, told: &ToldName) -> Option<Candidate> {
+    let name = OsStr::from_bytes(told.name.to_bytes());
+    let below_root = trash.parent.join(name);
+    let place = find(root, &below_root).ok()?;
+    let found = seen_at(&place.parent, &trash.name).ok()?;
+    let name = WorkspaceName::new(name.as_bytes()).ok()?;
+    let path = root.path().join(&below_root);
+    told.is_of(&found.identity).then_some(Candidate { name, path, below_root, identity: found.identity })
+}
+
+fn put_back(place: &Place, whole: &CStr, candidate: &Candidate) -> Recovered {
+    let path = candidate.path.clone();
     let undecided = |why: String| Recovered::Undecided { path: place.path_of(whole), why };
     let identity = match seen_at(&place.parent, whole) {
         Ok(found) => found.identity,
@@ -227,8 +250,8 @@ fn put_back(place: &Place, whole: &CStr, open: &OpenIntent) -> Recovered {
     }
 }
 
-fn finish(reclaimer: &mut Reclaimer, place: Place, begun: &CStr, open: &OpenIntent) -> Recovered {
-    let path = open.candidate.path.clone();
+fn finish(reclaimer: &Reclaimer, place: Place, begun: &CStr, candidate: &Candidate) -> Recovered {
+    let path = candidate.path.clone();
     let trash = place.path_of(begun);
     let nothing = Discarded { entries: 0, bytes: 0 };
     let unfinished =
@@ -238,7 +261,7 @@ fn finish(reclaimer: &mut Reclaimer, place: Place, begun: &CStr, open: &OpenInte
         Ok(entered) => entered,
         Err(why) => return unfinished(refusal(why)),
     };
-    if !is_same_tree(&open.candidate.identity, &found) {
+    if !is_same_tree(&candidate.identity, &found) {
         let why = "it was replaced while it was being opened".to_owned();
         return Recovered::Undecided { path: trash, why };
     }
@@ -251,7 +274,7 @@ fn finish(reclaimer: &mut Reclaimer, place: Place, begun: &CStr, open: &OpenInte
     let workspace = OpenWorkspace { place, dir, identity: found.identity };
     let Discarding { discarded, refusals } = discard_marked(workspace, begun);
     if refusals.is_empty() {
-        let release = reclaimer.records.drop_records_of(&open.candidate.below_root);
+        let release = reclaimer.release_record(&candidate.below_root);
         Recovered::Finished { path, discarded, release }
     } else {
         Recovered::Unfinished { path, discarded, refusals }
@@ -259,83 +282,9 @@ fn finish(reclaimer: &mut Reclaimer, place: Place, begun: &CStr, open: &OpenInte
 }
 
 /// Opens a tree whose discarding has begun; one of our own that keeps us out is opened up first.
-fn enter_trash(place: &Place, top: &Seen, name: &CStr) -> Result<(OwnedFd, Seen), String> {
+pub(crate) fn enter_trash(place: &Place, top: &Seen, name: &CStr) -> Result<(OwnedFd, Seen), String> {
     let parent = place.parent.as_fd();
     let entered = enter(parent, top, name)
         .or_else(|why| if open_up_entry(parent, top, name) { enter(parent, top, name) } else { Err(why) });
     entered.map_err(|why| why.to_string())
-}
-
-/// Everything that is named like trash where clones lie, with what its name says.
-fn all_trash(reclaimer: &Reclaimer) -> Vec<(Option<TrashName>, PathBuf)> {
-    let mut trash = Vec::new();
-    collect_trash(reclaimer.root.dir(), reclaimer.root.path(), reclaimer.root.seen(), CLONE_LEVELS, &mut trash);
-    trash
-}
-
-/// `levels` is how far down clones lie, so this calls itself no deeper than that. What cannot be
-/// listed is told by the scan, which lists the same directories.
-fn collect_trash(
-    dir: BorrowedFd<'_>,
-    path: &Path,
-    top: &Seen,
-    levels: usize,
-    trash: &mut Vec<(Option<TrashName>, PathBuf)>,
-) {
-    let below = |name: &CStr| path.join(OsStr::from_bytes(name.to_bytes()));
-    if levels == 1 {
-        let names = names_in(dir, |name| is_trash_name(name.to_bytes()));
-        trash.extend(names.iter().map(|name| (TrashName::parse(name.to_bytes()), below(name))));
-        return;
-    }
-    for name in names_in(dir, |name| !is_dot(name)) {
-        if let Ok((inner, _)) = enter(dir, top, &name) {
-            collect_trash(inner.as_fd(), &below(&name), top, levels - 1, trash);
-        }
-    }
-}
-
-fn names_in(dir: BorrowedFd<'_>, wanted: impl Fn(&CStr) -> bool) -> Vec<CString> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(listed) = rustix::fs::openat(dir, c".", flags, Mode::empty()) else { return Vec::new() };
-    let mut buffer = read_buffer();
-    let mut entries = RawDir::new(listed, &mut buffer);
-    let mut names = Vec::new();
-    while let Some(Ok(entry)) = entries.next() {
-        if wanted(entry.file_name()) {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    names
-}
-
-impl std::fmt::Display for Recovered {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Untouched { path } => write!(f, "{}: an earlier run stopped before it touched it", escaped(path)),
-            Self::PutBack { path } => write!(f, "{}: put back, an earlier run had only fenced it", escaped(path)),
-            Self::Occupied { trash, path } => {
-                let (trash, path) = (escaped(trash), escaped(path));
-                write!(
-                    f,
-                    "{path}: its name is taken; what an earlier run fenced is whole at {trash}, move it where you want it"
-                )
-            }
-            Self::Finished { path, .. } => {
-                write!(f, "{}: finished what an earlier run had begun to discard", escaped(path))
-            }
-            Self::Unfinished { path, refusals, .. } => {
-                let first = refusals.first().map(|refusal| format!(": {}: {}", escaped(&refusal.path), refusal.why));
-                write!(f, "{}: still not entirely gone{}", escaped(path), first.as_deref().unwrap_or(""))
-            }
-            Self::Gone { path, .. } => write!(f, "{}: was gone already", escaped(path)),
-            Self::Busy { path, lock } => {
-                write!(f, "{}: left for later, {lock} is held by somebody else", escaped(path))
-            }
-            Self::Undecided { path, why } => write!(f, "{}: left as it is: {why}", escaped(path)),
-            Self::UnknownTrash { path } => {
-                write!(f, "{}: trash that this journal does not know, left as it is", escaped(path))
-            }
-        }
-    }
 }

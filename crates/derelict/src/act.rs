@@ -1,18 +1,19 @@
 //! What happens after the consent: the journal is opened, what an earlier run left is settled, the plan is carried out
 //! by `derelict-core`'s sweep over the real ports, and the change is measured.
 
-use std::path::Path;
+use std::time::Duration;
 
 use derelict_core::evidence::{Candidate, Evidence};
 use derelict_core::outcome::{Release, StopReason};
 use derelict_core::plan::ApprovedPlan;
 use derelict_core::ports::{Observe, SourceLost};
-use derelict_core::record::SweepReport;
-use derelict_core::sweep::{World, sweep};
+use derelict_core::record::{Disposal, SetAside, SweepReport};
+use derelict_core::sweep::{World, stopped, sweep};
 use derelict_observe::DevlaunchObserver;
 use derelict_reclaim::beneath::Root;
 use derelict_reclaim::journal::{Journal, JournalError};
 use derelict_reclaim::lock::DevlaunchLocks;
+use derelict_reclaim::quarantine::{self, Expiries};
 use derelict_reclaim::reclaimer::{OpenWorkspace, Reclaimer};
 use derelict_reclaim::recover;
 use derelict_reclaim::release::DevlaunchRecords;
@@ -21,6 +22,8 @@ use crate::aftermath::{Aftermath, Recovered, Recovery, StaleRecords};
 use crate::console::Console;
 use crate::estate::{Estate, Memory, POLICY};
 use crate::exit::Failure;
+use crate::findings::Findings;
+use crate::host;
 use crate::signals::Stop;
 use crate::text;
 
@@ -32,6 +35,14 @@ pub(crate) struct Acting<'e> {
     locks: DevlaunchLocks,
     stop: Stop,
     free: Option<u64>,
+}
+
+/// What looks again, and what the survey leaves to remember.
+pub(crate) struct Looks {
+    /// Looks again.
+    pub(crate) observer: DevlaunchObserver,
+    /// Is remembered.
+    pub(crate) memory: Memory,
 }
 
 /// What settling the left-overs of earlier runs came to.
@@ -61,9 +72,9 @@ impl<'e> Acting<'e> {
     pub(crate) fn begin(estate: &'e Estate) -> Result<Self, Failure> {
         // From here on a signal finishes what is in hand.
         let stop = Stop::watch().map_err(Failure::incomplete)?;
-        let free = free_space(estate.repos());
+        let free = host::free_space(estate.repos());
         let mut journal = Journal::open(estate.state()).map_err(not_opened)?;
-        journal.note_sweep(crate::host::now().map_err(Failure::stopped)?).map_err(Failure::stopped)?;
+        journal.note_sweep(host::now().map_err(Failure::stopped)?).map_err(Failure::stopped)?;
         let root = Root::open(estate.repos()).map_err(Failure::stopped)?;
         let records = DevlaunchRecords::new(estate.home());
         let reclaimer = Reclaimer::new(root, records, journal.id().clone());
@@ -73,26 +84,37 @@ impl<'e> Acting<'e> {
 
     /// Settles what earlier runs left: puts back what is whole, finishes what was begun.
     pub(crate) fn recover(&mut self) -> Recoveries {
-        let recovery = recover::recover(&mut self.journal, &mut self.reclaimer, &mut self.locks);
+        let recovery = recover::recover(&mut self.journal, &self.reclaimer, &mut self.locks);
         Recoveries {
             told: recovery.recovered.iter().map(told).collect(),
             lost: recovery.lost.map(|lost| StopReason::JournalLost(lost.why)),
         }
     }
 
-    /// Carries out the plan.
+    /// Discards what was set aside earlier and whose grace is over, then carries out the plan. With a `grace`, what the
+    /// plan lets go is set aside.
     pub(crate) fn sweep(
         mut self,
         approved: &ApprovedPlan,
-        observer: DevlaunchObserver,
-        memory: &Memory,
-        stale_records: &[String],
+        grace: Option<Duration>,
+        looks: Looks,
+        findings: &Findings,
         recoveries: Recoveries,
         console: &mut Console,
     ) -> Aftermath {
-        let report = self.remove(approved, observer, memory, console);
+        let Looks { mut observer, memory } = looks;
+        let Expiries { expired, stop } = if findings.expired.is_empty() {
+            Expiries { expired: Vec::new(), stop: None }
+        } else {
+            self.expire(&mut observer, &memory, console)
+        };
+        let disposal = grace.map_or(Disposal::Discard, |grace| Disposal::Quarantine { until: memory.now.after(grace) });
+        let report = match stop {
+            None => self.remove(approved, disposal, observer, &memory, console),
+            Some(stop) => stopped(approved.plan(), stop),
+        };
         let stale = match &report.stop {
-            StopReason::Finished | StopReason::LimitReached(_) => self.drop_stale(stale_records),
+            StopReason::Finished | StopReason::LimitReached(_) => self.drop_stale(&findings.stale_records),
             // Whoever is alive could not be told, or was not asked to the end: the records stay as they are.
             StopReason::SourceLost { .. }
             | StopReason::BreakerTripped(_)
@@ -101,9 +123,10 @@ impl<'e> Acting<'e> {
             | StopReason::Cancelled
             | StopReason::Deadline => StaleRecords::Dropped(Vec::new()),
         };
-        let remembered = self.estate.remember(memory);
+        let remembered = self.estate.remember(&memory);
         Aftermath {
             recovered: recoveries.into_told(),
+            expired,
             report,
             estimate: approved.plan().frees(),
             measured: self.measured(),
@@ -112,9 +135,25 @@ impl<'e> Acting<'e> {
         }
     }
 
+    fn expire(&mut self, observer: &mut DevlaunchObserver, memory: &Memory, console: &mut Console) -> Expiries {
+        let progress = console.phase("asking who wants back what was set aside");
+        if let Err(lost) = observer.refresh() {
+            let stop = StopReason::SourceLost { source: lost.source_id, why: lost.why };
+            return Expiries { expired: Vec::new(), stop: Some(stop) };
+        }
+        let stop = self.stop.clone();
+        let look = |set_aside: &SetAside, open: &OpenWorkspace| {
+            progress.now(format!("discarding what was set aside: {}", text::path(&set_aside.candidate.below_root)));
+            observer.look_at_set_aside(&set_aside.candidate, open.dir())
+        };
+        let halt = || stop.asked().then_some(StopReason::Cancelled);
+        quarantine::expire(&mut self.journal, &self.reclaimer, &mut self.locks, (&POLICY, memory.now), look, halt)
+    }
+
     fn remove(
         &mut self,
         approved: &ApprovedPlan,
+        disposal: Disposal,
         observer: DevlaunchObserver,
         memory: &Memory,
         console: &mut Console,
@@ -133,6 +172,7 @@ impl<'e> Acting<'e> {
             approved,
             &POLICY,
             memory.now,
+            disposal,
             world,
             || stop.asked().then_some(StopReason::Cancelled),
             |removal| {
@@ -153,7 +193,7 @@ impl<'e> Acting<'e> {
 
     /// By how much the free space grew since the beginning.
     fn measured(&self) -> Option<i64> {
-        let (before, after) = (self.free?, free_space(self.estate.repos())?);
+        let (before, after) = (self.free?, host::free_space(self.estate.repos())?);
         i64::try_from(i128::from(after) - i128::from(before)).ok()
     }
 }
@@ -188,12 +228,6 @@ fn not_opened(error: JournalError) -> Failure {
         JournalError::Busy { .. } => Failure::incomplete(error),
         JournalError::Io { .. } | JournalError::Corrupt { .. } | JournalError::Newer { .. } => Failure::stopped(error),
     }
-}
-
-/// Free bytes of the file system; `None` when it cannot be asked, which costs a number in the report.
-fn free_space(path: &Path) -> Option<u64> {
-    let about = rustix::fs::statvfs(path).ok()?;
-    about.f_bfree.checked_mul(about.f_frsize)
 }
 
 /// What recovery did, in words.

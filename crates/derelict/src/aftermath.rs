@@ -3,14 +3,18 @@
 use derelict_core::outcome::{Fate, Outcome, Release, StopReason};
 use derelict_core::record::SweepReport;
 use derelict_core::size::Freed;
+use derelict_reclaim::quarantine::{End, Expired};
 
 use crate::exit::Exit;
+use crate::quarantine;
 
 /// All that happened after the consent.
 #[derive(Debug)]
 pub(crate) struct Aftermath {
     /// What became of removals that an earlier run had left in hand.
     pub(crate) recovered: Vec<Recovered>,
+    /// What became of directories that were set aside earlier and whose grace is over.
+    pub(crate) expired: Vec<Expired>,
     /// Every directory of the plan with its fate.
     pub(crate) report: SweepReport,
     /// What the plan promised to free.
@@ -66,7 +70,16 @@ impl Aftermath {
             StaleRecords::Failed(_) => &[],
         };
         let recovered = self.recovered.iter().flat_map(|recovered| &recovered.records);
-        recovered.chain(released.flatten()).chain(stale).cloned().collect()
+        let expired = self.expired.iter().filter_map(|expired| match &expired.end {
+            End::Removed { release: Release::Dropped(keys), .. } => Some(keys.as_slice()),
+            End::Removed { release: Release::NothingRecorded | Release::Failed(_), .. }
+            | End::Refused { .. }
+            | End::PutBack(_)
+            | End::Occupied(_)
+            | End::Unseen(_)
+            | End::Left(_) => None,
+        });
+        recovered.chain(expired.flatten()).chain(released.flatten()).chain(stale).cloned().collect()
     }
 
     /// What went wrong beside the sweep itself, one sentence each.
@@ -89,7 +102,8 @@ impl Aftermath {
             Recovery::PutBack | Recovery::Settled => Exit::Done,
             Recovery::Left => Exit::Incomplete,
         });
-        fates.chain(left).chain([exit_of_stop(&self.report.stop), stale]).max().unwrap_or(Exit::Done)
+        let expired = self.expired.iter().map(|expired| quarantine::exit_of(&expired.end));
+        fates.chain(left).chain(expired).chain([exit_of_stop(&self.report.stop), stale]).max().unwrap_or(Exit::Done)
     }
 }
 
@@ -139,6 +153,7 @@ pub(crate) mod samples {
         });
         Aftermath {
             recovered: Vec::new(),
+            expired: Vec::new(),
             report: SweepReport { settled: settled.collect(), stop },
             estimate: Freed { bytes: 4096, inodes: 3, completeness: Completeness::Exact },
             measured: Some(2048),

@@ -1,21 +1,21 @@
 //! A devlaunch cache as the front end sees it: where it is, what a survey of it comes to, and what the breakers
 //! remember of it. It only looks; what changes anything is in [`crate::act`].
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, Timestamp};
 use derelict_core::outcome::Breaker;
 use derelict_core::plan::{Judged, Plan};
 use derelict_core::policy::{Policy, Selection, Window};
-use derelict_core::record::LastSweep;
+use derelict_core::record::{LastSweep, SetAside};
 use derelict_core::survey::{breakers, judge_all, referenced};
 use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey};
-use derelict_reclaim::journal;
+use derelict_reclaim::beneath::Root;
+use derelict_reclaim::journal::{self, OpenIntent};
+use derelict_reclaim::recover;
 
 use crate::console::Console;
 use crate::exit::Failure;
@@ -33,8 +33,8 @@ pub(crate) const POLICY: Policy =
 /// Clocks of a machine and of its file servers differ by seconds; by minutes, one of them is wrong.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5 * 60);
 
-/// The state directory is for its owner only.
-const STATE_MODE: u32 = 0o700;
+/// How many levels below [`Estate::repos`] the clones lie.
+const LEVELS: NonZeroUsize = NonZeroUsize::new(3).expect("because three is not zero");
 
 /// A cache that exists.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Estate {
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A cache.
-    Estate(Estate),
+    Estate(Box<Estate>),
     /// No cache at this place.
     Nothing(PathBuf),
 }
@@ -91,7 +91,7 @@ impl Estate {
                         text::path(cache.repos())
                     )));
                 }
-                Ok(Found::Estate(Self { cache, host: host.clone(), state }))
+                Ok(Found::Estate(Box::new(Self { cache, host: host.clone(), state })))
             }
         }
     }
@@ -122,11 +122,16 @@ impl Estate {
     /// A [`Failure`] when an owner source, the journal or the memory of the breakers cannot be read.
     pub(crate) fn survey(&self, request: &Request, console: &mut Console) -> Result<Surveyed, Failure> {
         let last = self.remembered().last().map_err(Failure::stopped)?;
-        let unfinished = self.unfinished()?;
+        let open = journal::unfinished(&self.state).map_err(Failure::stopped)?;
+        let unfinished = self.unfinished(&open);
         let (now, observer, survey) = self.look(Depth::Verdict, console)?;
         let judged = judge_all(survey.sightings, &POLICY, now);
         let memory = Memory { now, root: survey.root, owners: survey.owners, referenced: referenced(&judged) };
         let alarms = self.alarms(&judged, &memory, last, request);
+        let set_aside: Vec<SetAside> = open.iter().filter_map(OpenIntent::set_aside).cloned().collect();
+        let here = set_aside.into_iter().filter(|one| self.is_here(&one.candidate));
+        // Whoever asks about one clone has not agreed to what becomes of others.
+        let (expired, waiting) = here.partition(|one| one.grace.until <= now && self.only().is_none());
         let findings = Findings {
             root: self.home().to_path_buf(),
             plan: Plan::new(judged, &Selection::new(request.force, request.limits)),
@@ -135,6 +140,9 @@ impl Estate {
             skipped: survey.skipped.into_iter().map(skipped).collect(),
             disclosures: survey.disclosures.lines(),
             unfinished,
+            grace: request.grace,
+            expired,
+            waiting,
         };
         Ok(Surveyed { findings, observer, memory })
     }
@@ -159,8 +167,6 @@ impl Estate {
         if self.only().is_some() {
             return Ok(());
         }
-        let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(&self.state);
-        made.with_context(|| format!("cannot make {}", text::path(&self.state)))?;
         let Memory { now, root, owners, referenced } = memory.clone();
         self.remembered().remember(&LastSweep { at: now, root, owners, referenced })
     }
@@ -178,10 +184,13 @@ impl Estate {
     }
 
     /// What earlier runs left in hand in this cache.
-    fn unfinished(&self) -> Result<Vec<Unfinished>, Failure> {
-        let open = journal::unfinished(&self.state).map_err(Failure::stopped)?;
-        let here = open.into_iter().map(|open| open.candidate).filter(|candidate| self.is_here(candidate));
-        Ok(here.map(|candidate| Unfinished { path: candidate.path, below_root: candidate.below_root }).collect())
+    fn unfinished(&self, open: &[OpenIntent]) -> Vec<Unfinished> {
+        let in_hand = open.iter().filter(|open| open.set_aside().is_none()).map(|open| open.candidate.clone());
+        // A root that cannot be opened has been told of by the survey already.
+        let in_names =
+            Root::open(self.repos()).map_or_else(|_| Vec::new(), |root| recover::carried_by_names(&root, LEVELS));
+        let here = in_hand.chain(in_names).filter(|candidate| self.is_here(candidate));
+        here.map(|candidate| Unfinished { path: candidate.path, below_root: candidate.below_root }).collect()
     }
 
     fn is_here(&self, candidate: &Candidate) -> bool {
@@ -194,7 +203,7 @@ impl Estate {
             None => last,
             Some(_) => LastSweep { referenced: 0, ..last },
         });
-        let tripped = breakers(judged, memory.owners, memory.root, last.as_ref(), memory.now);
+        let tripped = breakers(judged, Some(memory.owners), memory.root, last.as_ref(), memory.now);
         let answer = |breaker: &Breaker| {
             let known = request.acknowledged.iter().any(|name| name == breaker.name());
             if known { AlarmAnswer::Acknowledged } else { AlarmAnswer::Open }
@@ -226,7 +235,7 @@ fn doing(step: Progress) -> String {
 
 fn skipped(skipped: derelict_observe::Skipped) -> Skipped {
     let weight = match skipped.kind {
-        SkipKind::Symlink | SkipKind::NotADirectory => Weight::Harmless,
+        SkipKind::Symlink | SkipKind::NotADirectory | SkipKind::Hidden => Weight::Harmless,
         SkipKind::Mount => Weight::Plain,
         SkipKind::Unreadable => Weight::Blind,
     };

@@ -3,10 +3,12 @@
 //! How it is looked up is in [`crate::estate`], how it is shown in [`crate::report`] and [`crate::json`].
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use derelict_core::outcome::Breaker;
 use derelict_core::plan::Plan;
 use derelict_core::policy::{Force, Limits, Selection};
+use derelict_core::record::SetAside;
 use derelict_core::verdict::Verdict;
 
 use crate::exit::Exit;
@@ -28,6 +30,12 @@ pub(crate) struct Findings {
     pub(crate) disclosures: Vec<String>,
     /// What an earlier run left in hand.
     pub(crate) unfinished: Vec<Unfinished>,
+    /// For how long what goes is set aside; `None` when it is discarded at once.
+    pub(crate) grace: Option<Duration>,
+    /// What was set aside earlier, and whose grace is over.
+    pub(crate) expired: Vec<SetAside>,
+    /// What was set aside earlier, and waits.
+    pub(crate) waiting: Vec<SetAside>,
 }
 
 /// Something between the workspaces that is no candidate.
@@ -90,16 +98,16 @@ impl Findings {
             skipped: Vec::new(),
             disclosures: Vec::new(),
             unfinished: Vec::new(),
+            grace: None,
+            expired: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 
     /// Whether there is anything an act would change.
     pub(crate) fn work(&self) -> Work {
-        if self.plan.removals().is_empty() && self.stale_records.is_empty() && self.unfinished.is_empty() {
-            Work::None
-        } else {
-            Work::Some
-        }
+        let removes = !self.plan.removals().is_empty() || !self.expired.is_empty();
+        if !removes && self.stale_records.is_empty() && self.unfinished.is_empty() { Work::None } else { Work::Some }
     }
 
     /// The first breaker that nobody acknowledged.
@@ -199,6 +207,9 @@ pub(crate) mod samples {
             skipped: Vec::new(),
             disclosures: Vec::new(),
             unfinished: Vec::new(),
+            grace: None,
+            expired: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 }

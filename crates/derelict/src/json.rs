@@ -2,21 +2,24 @@
 //!
 //! A path is a string when it is UTF-8 and `{"hex": "…"}` when it is not, so no byte is lost. Nothing is decided here.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 
 use derelict_core::outcome::{Fate, verdict_label};
 use derelict_core::plan::{Judged, Removal};
+use derelict_core::record::SetAside;
 use derelict_core::size::{Completeness, Freed};
 use serde_json::{Value, json};
 
 use crate::aftermath::Aftermath;
 use crate::exit::Exit;
 use crate::findings::{AlarmAnswer, Findings};
-use crate::words;
+use crate::{quarantine, words};
 
 /// The version of every object printed here. It rises when a field changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// The report of `prune`: the plan, and what came of it if anything was done.
 pub(crate) fn prune(findings: &Findings, after: Option<&Aftermath>, exit: Exit) -> Value {
@@ -57,9 +60,29 @@ pub(crate) fn explain(judged: &Judged, evidence: &Value, exit: Exit) -> Value {
     })
 }
 
+/// The list of `quarantine`.
+pub(crate) fn quarantine(set_aside: &[SetAside], exit: Exit) -> Value {
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "command": "quarantine",
+        "set_aside": set_aside.iter().map(quarantine::value).collect::<Vec<_>>(),
+        "exit_code": exit.code(),
+    })
+}
+
 /// A path without loss.
 pub(crate) fn path(path: &Path) -> Value {
     bytes(path.as_os_str().as_encoded_bytes())
+}
+
+/// A path as [`path`] wrote it; `None` for anything else.
+pub(crate) fn parse_path(value: &Value) -> Option<PathBuf> {
+    if let Some(text) = value.as_str() {
+        return Some(PathBuf::from(text));
+    }
+    let digits = value.get("hex")?.as_str()?.as_bytes().chunks(2);
+    let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    Some(PathBuf::from(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?)))
 }
 
 /// Bytes that are text as a rule.
@@ -76,7 +99,8 @@ fn bytes(bytes: &[u8]) -> Value {
     }
 }
 
-fn size(freed: &Freed) -> Value {
+/// What is freed.
+pub(crate) fn size(freed: &Freed) -> Value {
     let completeness = match &freed.completeness {
         Completeness::Exact => "exact",
         Completeness::AtLeast { .. } => "at_least",
@@ -93,6 +117,9 @@ fn plan(findings: &Findings) -> Value {
         "kept": plan.kept().iter().map(|judged| row(judged, Promotion::None)).collect::<Vec<_>>(),
         "frees": size(&plan.frees()),
         "stale_records": findings.stale_records,
+        "grace_seconds": findings.grace.map(|grace| grace.as_secs()),
+        "expired": findings.expired.iter().map(quarantine::value).collect::<Vec<_>>(),
+        "waiting": findings.waiting.iter().map(quarantine::value).collect::<Vec<_>>(),
     })
 }
 
@@ -159,6 +186,11 @@ fn result(after: &Aftermath) -> Value {
             "path": path(&settled.candidate.path),
             "fate": settled.fate.name().as_str(),
             "text": words::fate(&settled.fate),
+        })).collect::<Vec<_>>(),
+        "expired": after.expired.iter().map(|expired| json!({
+            "path": path(&expired.set_aside.candidate.path),
+            "trash": path(&expired.trash),
+            "text": quarantine::ended(expired),
         })).collect::<Vec<_>>(),
         "discarded": { "entries": discarded.entries, "bytes": discarded.bytes },
         "measured_bytes": after.measured,

@@ -2,6 +2,7 @@
 //! agreed to, and until somebody agrees nothing is written anywhere.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use derelict_core::outcome::{Fate, StopReason};
@@ -9,7 +10,7 @@ use derelict_core::plan::Consent;
 use derelict_core::policy::{Force, Limits};
 use derelict_core::record::{Settled, SweepReport};
 
-use crate::act::{Acting, Recoveries};
+use crate::act::{Acting, Looks, Recoveries};
 use crate::aftermath::{Aftermath, StaleRecords};
 use crate::console::{Console, Reply};
 use crate::estate::{Estate, Found, Surveyed};
@@ -30,6 +31,8 @@ pub(crate) struct Request {
     pub(crate) force: Force,
     /// How much may go.
     pub(crate) limits: Limits,
+    /// For how long it is set aside; `None` to discard it at once.
+    pub(crate) grace: Option<Duration>,
     /// The breakers that the operator knows of.
     pub(crate) acknowledged: Vec<String>,
     /// For whom the report is.
@@ -73,6 +76,7 @@ impl Request {
             wish,
             force: if flags.force { Force::UnsavedAsShown } else { Force::No },
             limits: Limits { removals: flags.max_removals, entries: flags.max_entries, bytes: flags.max_bytes },
+            grace: flags.quarantine,
             acknowledged: flags.acknowledge,
             format: if flags.json { Format::Json } else { Format::Human(detail) },
         }
@@ -193,7 +197,11 @@ fn question(findings: &Findings) -> String {
     let removals = findings.plan.removals().len() as u64;
     let deed = if removals > 0 {
         let frees = findings.plan.frees();
-        format!("Remove {} ({})", text::count(removals, text::DIRECTORY), text::row_size(&frees))
+        let verb = findings.grace.map_or("Remove", |_| "Set aside");
+        format!("{verb} {} ({})", text::count(removals, text::DIRECTORY), text::row_size(&frees))
+    } else if !findings.expired.is_empty() {
+        let expired = text::count(findings.expired.len() as u64, text::DIRECTORY);
+        format!("Discard {expired} set aside earlier")
     } else if !findings.stale_records.is_empty() {
         let records = text::count(findings.stale_records.len() as u64, text::RECORD);
         format!("Drop {records} of directories that are gone")
@@ -215,7 +223,7 @@ fn carry_out(
     let verdicts = findings.exit_of_verdicts();
     let approved =
         findings.plan.clone().approve(consent).context("cannot carry out the plan").map_err(Failure::stopped)?;
-    let after = acting.sweep(&approved, observer, &memory, &findings.stale_records, recoveries, console);
+    let after = acting.sweep(&approved, request.grace, Looks { observer, memory }, &findings, recoveries, console);
     let exit = after.exit().max(verdicts);
     Ok(finish(request, &findings, Some(&after), exit, console))
 }
@@ -243,6 +251,7 @@ fn end_unbegun(
         measured: Some(0),
         stale: StaleRecords::Dropped(Vec::new()),
         recovered: recoveries.map_or_else(Vec::new, Recoveries::into_told),
+        expired: Vec::new(),
         history: None,
     };
     let exit = after.exit().max(findings.exit_of_verdicts());
@@ -293,7 +302,14 @@ mod tests {
         let cli = Cli::try_parse_from(["derelict", "prune"].iter().chain(flags)).expect("because the flags exist");
         match cli.command {
             Command::Prune(flags) => Request::from_flags(flags, audience).wish,
-            Command::Explain(_) | Command::Demo(_) => unreachable!("because `prune` was given"),
+            Command::Explain(_)
+            | Command::History(_)
+            | Command::Demo(_)
+            | Command::Reap(_)
+            | Command::Serve(_)
+            | Command::Config(_)
+            | Command::Quarantine(_)
+            | Command::Restore(_) => unreachable!("because `prune` was given"),
         }
     }
 

@@ -28,7 +28,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("derelict-observe", &["derelict-core", "derelict-git"]),
     ("derelict-reclaim", &["derelict-core"]),
     ("derelict", &["derelict-core", "derelict-observe", "derelict-reclaim"]),
-    ("derelict-testkit", &[]),
+    ("derelict-testkit", &["derelict-core"]),
     ("xtask", &["derelict-testkit"]),
 ];
 

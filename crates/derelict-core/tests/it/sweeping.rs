@@ -12,11 +12,11 @@ use derelict_core::plan::{Consent, Plan};
 use derelict_core::policy::{Force, Limit, Limits, Selection};
 use derelict_core::ports::{Discard, Journal, JournalLost, Lock, LockBusy, Observe, Opened, Reclaim, SourceLost};
 use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
-use derelict_core::record::{Intent, SweepReport};
+use derelict_core::record::{Disposal, Intent, SweepReport};
 use derelict_core::sweep::{World, sweep};
 use proptest::prelude::*;
 
-use crate::support::{NOW, POLICY, Parts, claim, clean, judged, unsaved};
+use crate::support::{DAY, NOW, POLICY, Parts, claim, clean, judged, unsaved};
 
 /// What happens to one directory, and at which step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +163,10 @@ impl Reclaim for Stage {
         self.note("fence");
         if self.of(permit.candidate()) == Script::FenceRefused { Err(refusal()) } else { Ok(permit.fenced()) }
     }
+    fn set_aside(&mut self, cleared: Cleared<'_>, (): &(), _: IntentId) -> Result<(), Refusal> {
+        self.note("set aside");
+        if self.of(cleared.candidate()) == Script::Stuck { Err(refusal()) } else { Ok(()) }
+    }
     fn discard(&mut self, cleared: Cleared<'_>, (): (), _: IntentId) -> Discard {
         self.note("discard");
         let refusals = if self.of(cleared.candidate()) == Script::Stuck { vec![refusal()] } else { Vec::new() };
@@ -177,6 +181,7 @@ impl Reclaim for Stage {
 impl Journal for Stage {
     fn intend(&mut self, intent: &Intent) -> Result<IntentId, JournalLost> {
         self.note("intend");
+        assert_eq!(intent.at, NOW);
         if self.of(&intent.candidate) == Script::JournalLost {
             Err(JournalLost { why: "disk full".into() })
         } else {
@@ -201,6 +206,16 @@ struct Run {
 
 /// Sweeps one directory per script, in this order, beside one that is kept.
 fn run(scripts: &[Script], refresh: Option<SourceLost>, limits: Limits, cancel_after: usize) -> Run {
+    run_with(Disposal::Discard, scripts, refresh, limits, cancel_after)
+}
+
+fn run_with(
+    disposal: Disposal,
+    scripts: &[Script],
+    refresh: Option<SourceLost>,
+    limits: Limits,
+    cancel_after: usize,
+) -> Run {
     let mut all: Vec<_> = (0..scripts.len()).map(|n| judged(&format!("w{n:03}"), 1, clean())).collect();
     all.push(judged("kept", 1, unsaved("x")));
     let plan = Plan::new(all, &Selection::new(Force::No, limits));
@@ -217,7 +232,7 @@ fn run(scripts: &[Script], refresh: Option<SourceLost>, limits: Limits, cancel_a
         asked += 1;
         (asked > cancel_after).then_some(StopReason::Cancelled)
     };
-    let report = sweep(&approved, &POLICY, NOW, world, cancelled, |_| announced += 1);
+    let report = sweep(&approved, &POLICY, NOW, disposal, world, cancelled, |_| announced += 1);
     let steps = steps.borrow().clone();
     Run { report, steps, announced }
 }
@@ -291,6 +306,22 @@ fn whoever_came_just_before_the_fence_gets_the_directory_back() {
     let run = put_back(Script::SourceLostBehind);
     assert!(matches!(fate(&run), Fate::Settled(Outcome::Interrupted { .. })));
     assert_eq!(run.report.stop, StopReason::SourceLost { source: SourceId("devpod".into()), why: "gone".into() });
+}
+
+const QUARANTINE: Disposal = Disposal::Quarantine { until: NOW.after(DAY) };
+
+#[test]
+fn with_a_grace_it_is_set_aside_after_the_second_look_and_its_record_stays() {
+    let set_aside = |script| run_with(QUARANTINE, &[script], None, Limits::NONE, usize::MAX);
+    let run = set_aside(Script::Goes);
+    let steps = "refresh, lock, open, look, intend, fence, second look, set aside, settle, unlock";
+    assert_eq!((run.steps.join(", ").as_str(), fate(&run)), (steps, Fate::Settled(Outcome::Quarantined)));
+    assert_eq!(run.report.discarded(), Discarded { entries: 0, bytes: 0 });
+    let stuck = set_aside(Script::Stuck);
+    assert!(matches!(fate(&stuck), Fate::Settled(Outcome::Refused { .. })));
+    let claimed = set_aside(Script::ClaimedBehind);
+    assert!(matches!(fate(&claimed), Fate::Settled(Outcome::Resurrected(_))));
+    assert!(!claimed.steps.contains(&"set aside".to_owned()));
 }
 
 #[test]

@@ -156,3 +156,39 @@ fn a_source_that_is_lost_between_the_looks_is_told() {
     std::os::unix::fs::symlink("contexts", it.world.root.join("home/.devpod/contexts")).unwrap();
     assert!(it.observer.look_again(&it.candidate, it.dir.as_fd()).is_err());
 }
+
+/// What is seen of a clone that was set aside, after something happened.
+fn set_aside(between: impl FnOnce(&World)) -> Evidence {
+    let mut it = Rechecked::new();
+    std::fs::rename(it.world.clone("o/r/a"), it.world.clone("o/r/.derelict-trash-x-1")).unwrap();
+    between(&it.world);
+    it.observer.refresh().unwrap();
+    it.observer.look_at_set_aside(&it.candidate, it.dir.as_fd()).unwrap()
+}
+
+#[test]
+fn a_clone_that_was_set_aside_is_judged_by_who_names_it_or_the_place_it_had() {
+    assert_eq!(word(&set_aside(|_| ())), "nobody");
+    // Its owner is back, and says that it lives where nothing lies.
+    assert_eq!(word(&set_aside(|world| world.live(&[("a", &world.clone("o/r/a"))]))), "disputed");
+    // Its owner is back and lives in the trash, or in a new clone under the old name.
+    let trash = |world: &World| world.live(&[("other", &world.clone("o/r/.derelict-trash-x-1"))]);
+    assert_eq!(word(&set_aside(trash)), "referenced");
+    let anew = |world: &World| {
+        std::fs::create_dir(world.clone("o/r/a")).unwrap();
+        world.live(&[("a", &world.clone("o/r/a"))]);
+    };
+    assert_eq!(word(&set_aside(anew)), "disputed");
+}
+
+#[test]
+fn a_clone_that_was_set_aside_is_examined_and_its_users_are_seen() {
+    let evidence = set_aside(|_| ());
+    assert!(matches!(evidence.proof, Observed::Known(_)));
+    let mut process = None;
+    let evidence = set_aside(|world| {
+        let trash = world.clone("o/r/.derelict-trash-x-1");
+        process = Some(Process::start(Command::new("sleep").arg("600").current_dir(trash)));
+    });
+    assert_eq!(holders(&evidence).len(), 1);
+}

@@ -15,8 +15,7 @@ use derelict_testkit::scratch::{exists, mkdir, read, write};
 use crate::kit::{NOW, World, outcome};
 
 fn intent(world: &World, id: &str) -> Intent {
-    let digest = Digest::of_bytes(b"x");
-    Intent { candidate: world.candidate(id), plan: digest, evidence: digest, accepted_losses: Some(digest) }
+    crate::kit::intent(world.candidate(id), Some(Digest::of_bytes(b"x")))
 }
 
 fn removed() -> Outcome {
@@ -46,7 +45,7 @@ fn what_was_intended_and_not_settled_is_there_after_a_restart() {
     let world = World::new();
     let text = two_intents(&world);
     assert_eq!(text.lines().count(), 5);
-    assert!(text.lines().all(|line| line.starts_with("{\"v\":1,\"kind\":")));
+    assert!(text.lines().all(|line| line.starts_with("{\"v\":2,\"kind\":")));
     let id = world.journal().id().to_string();
     assert!(text.contains(&format!("\"trash\":\".derelict-trash-{id}-2\"")));
     let open: Vec<_> = world.journal().unfinished().cloned().collect();
@@ -110,8 +109,11 @@ fn a_line_that_is_not_understood_is_refused_by_its_number_and_left() {
         told
     };
     let tail = "nothing is removed while the journal is not understood";
-    let newer = whole.replace("{\"v\":1,\"kind\":\"settled\"", "{\"v\":2,\"kind\":\"settled\"");
-    assert_eq!(refuse(newer), format!("{shown}, line 5: version 2 is newer than this program, which reads version 1"));
+    let newer = whole.replace("{\"v\":2,\"kind\":\"settled\"", "{\"v\":3,\"kind\":\"settled\"");
+    assert_eq!(
+        refuse(newer),
+        format!("{shown}, line 5: version 3 is newer than this program, which reads up to version 2")
+    );
     let corrupt = whole.replace("\"kind\":\"sweep\"", "kind:sweep");
     assert_eq!(refuse(corrupt), format!("{shown}, line 2: key must be a string at line 1 column 8; {tail}"));
     let headless = lines[1..].join("\n") + "\n";
@@ -163,7 +165,7 @@ fn a_deletion_can_be_written_down_on_a_full_disk() {
     // block as good as full.
     let journal = world.state().join(JOURNAL_FILE);
     let mut text = read(&journal);
-    let sweep = b"{\"v\":1,\"kind\":\"sweep\"}\n";
+    let sweep = b"{\"v\":2,\"kind\":\"sweep\"}\n";
     while text.len() + sweep.len() < 4096 {
         text.extend(sweep);
     }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use derelict_core::evidence::{Candidate, Evidence, Layout, Observed, Proof, SourceReport};
-use derelict_core::ids::{FileIdentity, SourceId, Timestamp, WorkspaceName};
+use derelict_core::ids::{Digest, FileIdentity, SourceId, Timestamp, WorkspaceName};
 use derelict_core::outcome::{Discarded, Fate, Outcome, Refusal};
 use derelict_core::plan::{ApprovedPlan, Consent, Judged, Plan};
 use derelict_core::policy::{Force, Limits, Policy, Selection, Window};
 use derelict_core::ports::{Observe, SourceLost};
-use derelict_core::record::SweepReport;
-use derelict_core::size::{Completeness, Size};
+use derelict_core::record::{Disposal, Intent, SweepReport};
+use derelict_core::size::{Completeness, Size, freed_together};
 use derelict_core::sweep::{self, sweep};
 use derelict_core::verdict::judge;
 use derelict_reclaim::beneath::Root;
@@ -93,12 +93,22 @@ impl World {
 
     pub(crate) fn recover(&self) -> Recovery {
         let mut journal = self.journal();
-        let mut reclaimer = self.reclaimer(&journal);
-        recover(&mut journal, &mut reclaimer, &mut DevlaunchLocks::new(&self.cache()))
+        let reclaimer = self.reclaimer(&journal);
+        recover(&mut journal, &reclaimer, &mut DevlaunchLocks::new(&self.cache()))
     }
 
     /// Removes clones as a sweep does; `between` runs when each is looked at again.
     pub(crate) fn sweep(&self, candidates: Vec<Candidate>, between: impl FnMut(&Candidate)) -> SweepReport {
+        self.sweep_with(Disposal::Discard, candidates, between)
+    }
+
+    /// The same, and what may go is disposed of in this way.
+    pub(crate) fn sweep_with(
+        &self,
+        disposal: Disposal,
+        candidates: Vec<Candidate>,
+        between: impl FnMut(&Candidate),
+    ) -> SweepReport {
         let mut journal = self.journal();
         let mut reclaimer = self.reclaimer(&journal);
         let world = sweep::World {
@@ -107,7 +117,7 @@ impl World {
             reclaim: &mut reclaimer,
             journal: &mut journal,
         };
-        sweep(&approved(candidates), &policy(), NOW, world, || None, |_| {})
+        sweep(&approved(candidates), &policy(), NOW, disposal, world, || None, |_| {})
     }
 
     /// Removes one clone, and tells how that ended.
@@ -140,6 +150,13 @@ impl<F: FnMut(&Candidate)> Observe for FindsNothing<F> {
     fn second_look(&mut self, _: &Candidate, _: &OpenWorkspace, first: &Evidence) -> Result<Evidence, SourceLost> {
         Ok(first.clone())
     }
+}
+
+/// An intent to discard a directory at once.
+pub(crate) fn intent(candidate: Candidate, accepted_losses: Option<Digest>) -> Intent {
+    let digest = Digest::of_bytes(b"x");
+    let (at, disposal, frees) = (NOW, Disposal::Discard, freed_together([]));
+    Intent { candidate, plan: digest, evidence: digest, accepted_losses, at, disposal, frees }
 }
 
 pub(crate) fn clean() -> Evidence {

@@ -2,9 +2,11 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test names the one outcome it expects and fails on all others")]
 
+mod full_disk;
 mod journal;
 mod kit;
 mod locks;
+mod quarantine;
 mod records;
 mod recovery;
 mod refusals;

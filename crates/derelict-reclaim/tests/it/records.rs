@@ -5,10 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use derelict_core::evidence::Candidate;
-use derelict_core::ids::{Digest, NonEmpty};
+use derelict_core::ids::NonEmpty;
 use derelict_core::outcome::{Outcome, Release};
 use derelict_core::ports::{Journal as _, Reclaim};
-use derelict_core::record::Intent;
 use derelict_reclaim::release::DevlaunchRecords;
 use derelict_testkit::guards::Flock;
 use derelict_testkit::scratch::{exists, mkdir, read, rename, symlink, write};
@@ -189,9 +188,8 @@ fn records_of_what_vanished_go_in_one_rewrite_and_only_where_that_is_certain() {
     world.make_clone("fenced");
     let _launch = Flock::file(&world.cache().join("launch-locks/launched.lock"));
     let mut journal = world.journal();
-    let digest = Digest::of_bytes(b"x");
     let candidate = world.candidate("fenced");
-    journal.intend(&Intent { candidate, plan: digest, evidence: digest, accepted_losses: None }).unwrap();
+    journal.intend(&crate::kit::intent(candidate, None)).unwrap();
     rename(world.clone("fenced"), world.clone(format!(".derelict-trash-{}-1-discard", journal.id())));
     let before = text(&file(&world));
     let records = DevlaunchRecords::new(&world.cache());

@@ -1,10 +1,9 @@
 //! What a crash left is settled at the next start, for every state a crash can leave, and nothing
 //! is guessed.
 
-use derelict_core::ids::{Digest, IntentId, NonEmpty};
+use derelict_core::ids::{IntentId, NonEmpty};
 use derelict_core::outcome::Release;
 use derelict_core::ports::Journal as _;
-use derelict_core::record::Intent;
 use derelict_reclaim::beneath::Root;
 use derelict_reclaim::lock::DevlaunchLocks;
 use derelict_reclaim::reclaimer::Reclaimer;
@@ -14,7 +13,7 @@ use derelict_testkit::guards::{Flock, Mounted};
 use derelict_testkit::scratch::{exists, rename, symlink, write};
 use derelict_testkit::tree::Snapshot;
 
-use crate::kit::World;
+use crate::kit::{World, intent};
 
 /// A world whose process died after it had written its intent for the clone `a`.
 struct Crashed {
@@ -31,9 +30,7 @@ fn crashed() -> Crashed {
         format!("{{\"version\":3,\"worktrees\":{{\"k\":{{\"local_path\":{clone:?}}}}}}}"),
     );
     let mut journal = world.journal();
-    let digest = Digest::of_bytes(b"x");
-    let candidate = world.candidate("a");
-    let intent = Intent { candidate, plan: digest, evidence: digest, accepted_losses: None };
+    let intent = intent(world.candidate("a"), None);
     assert_eq!(journal.intend(&intent), Ok(IntentId(1)));
     let whole = world.clone(format!(".derelict-trash-{}-1", journal.id()));
     let begun = world.clone(format!(".derelict-trash-{}-1-discard", journal.id()));
@@ -206,8 +203,8 @@ fn an_intent_of_another_root_is_left_to_that_root() {
     let other = World::at(&world.base().join("other"));
     derelict_testkit::scratch::mkdir(other.repository());
     let mut journal = world.journal();
-    let mut reclaimer = other.reclaimer(&journal);
-    let recovery = recover(&mut journal, &mut reclaimer, &mut DevlaunchLocks::new(&other.cache()));
+    let reclaimer = other.reclaimer(&journal);
+    let recovery = recover(&mut journal, &reclaimer, &mut DevlaunchLocks::new(&other.cache()));
     assert_eq!((recovery.recovered, journal.unfinished().count()), (Vec::new(), 1));
 }
 
@@ -218,7 +215,7 @@ fn a_root_that_is_reached_by_another_spelling_is_the_same_root() {
     symlink(world.cache(), world.base().join("alias"));
     let mut journal = world.journal();
     let root = Root::open(&world.base().join("alias/repos")).unwrap();
-    let mut reclaimer = Reclaimer::new(root, DevlaunchRecords::new(&world.cache()), journal.id().clone());
-    let recovery = recover(&mut journal, &mut reclaimer, &mut DevlaunchLocks::new(&world.cache()));
+    let reclaimer = Reclaimer::new(root, DevlaunchRecords::new(&world.cache()), journal.id().clone());
+    let recovery = recover(&mut journal, &reclaimer, &mut DevlaunchLocks::new(&world.cache()));
     assert_eq!(recovery.recovered, [Recovered::PutBack { path: world.clone("a") }]);
 }

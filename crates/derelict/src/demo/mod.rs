@@ -32,6 +32,7 @@ pub(crate) fn run(audience: Audience, console: &mut Console) -> Result<Exit, Fai
         },
         force: Force::No,
         limits: Limits::NONE,
+        grace: None,
         acknowledged: Vec::new(),
         format: Format::Human(Detail::Usual),
     };

@@ -3,8 +3,9 @@
 use derelict_core::outcome::{Fate, FateName, Outcome, Release};
 
 use crate::aftermath::{Aftermath, Recovery};
+use crate::exit::Exit;
 use crate::out::{Out, Paint};
-use crate::{text, words};
+use crate::{quarantine, text, words};
 
 /// Prints what an act came to.
 pub(crate) fn aftermath(out: &mut Out, paint: Paint, after: &Aftermath) {
@@ -14,6 +15,13 @@ pub(crate) fn aftermath(out: &mut Out, paint: Paint, after: &Aftermath) {
         match recovered.settled {
             Recovery::PutBack | Recovery::Settled => out.line(line),
             Recovery::Left => out.line(paint.attention(&line)),
+        }
+    }
+    for expired in &after.expired {
+        let line = text::sentence(&quarantine::ended(expired));
+        match quarantine::exit_of(&expired.end) {
+            Exit::Done => out.line(line),
+            Exit::Incomplete | Exit::Usage | Exit::Stopped => out.line(paint.attention(&line)),
         }
     }
     for settled in &after.report.settled {
@@ -41,8 +49,8 @@ fn worth_a_line(fate: &Fate) -> bool {
                 Release::Dropped(_) | Release::NothingRecorded => false,
                 Release::Failed(_) => true,
             },
-            Outcome::Quarantined
-            | Outcome::Vanished
+            Outcome::Quarantined => false,
+            Outcome::Vanished
             | Outcome::Resurrected(_)
             | Outcome::Changed(_)
             | Outcome::Refused { .. }
@@ -64,6 +72,13 @@ fn totals(out: &mut Out, paint: Paint, after: &Aftermath) {
     };
     let estimate = text::freed(&after.estimate);
     out.line(format_args!("{}: {what}; {measured}, the plan said {estimate}.", paint.heading(&heading)));
+    let set_aside = after.report.tally().of(FateName::Quarantined);
+    if set_aside > 0 {
+        out.line(format_args!(
+            "{}: `derelict quarantine` lists what was, `derelict restore` puts it back.",
+            paint.heading(&format!("Set aside {}", text::count(set_aside, text::DIRECTORY)))
+        ));
+    }
     let dropped = after.records_dropped().len() as u64;
     if dropped > 0 {
         out.line(format_args!("Dropped {}.", text::count(dropped, text::RECORD)));

@@ -8,7 +8,7 @@ use derelict_core::verdict::{Orphan, Verdict};
 use super::Detail;
 use crate::findings::{AlarmAnswer, Findings, Skipped, Weight, Work};
 use crate::out::{Out, Paint};
-use crate::{text, words};
+use crate::{quarantine, text, words};
 
 /// Room for `1023.9 MiB` and a sign.
 const SIZE_COLUMNS: usize = 12;
@@ -23,6 +23,7 @@ pub(crate) fn plan(out: &mut Out, paint: Paint, findings: &Findings, detail: Det
         out.line(paint.attention(&text::sentence(&format!("Note: {}", words::unfinished(unfinished)))));
     }
     removals(out, paint, findings);
+    set_aside(out, paint, findings);
     stale_records(out, paint, findings);
     kept(out, paint, findings.plan.kept());
     remarks(out, paint, findings, detail);
@@ -59,7 +60,11 @@ fn removals(out: &mut Out, paint: Paint, findings: &Findings) {
     } else {
         let frees = plan.frees();
         let count = text::count(plan.removals().len() as u64, text::DIRECTORY);
-        let heading = format!("Would remove {count}, which frees {}", text::freed(&frees));
+        let freed = text::freed(&frees);
+        let heading = match findings.grace {
+            None => format!("Would remove {count}, which frees {freed}"),
+            Some(_) => format!("Would set aside {count}; discarding them later frees {freed}"),
+        };
         out.line(format_args!("{} ({})", paint.heading(&heading), text::count(frees.inodes, text::INODE)));
         if let Completeness::AtLeast { why } = &frees.completeness {
             out.line(paint.aside(&format!("  not everything could be read: {}", text::sentence(why))));
@@ -84,6 +89,22 @@ fn removal_rows(out: &mut Out, paint: Paint, removals: &[Removal]) {
             Some(_) => paint.goes(&text::sentence(&format!("forced, loses {why}"))),
         };
         row(out, judged, names, &why);
+    }
+}
+
+/// What was set aside earlier: what goes now, and what waits.
+fn set_aside(out: &mut Out, paint: Paint, findings: &Findings) {
+    if !findings.expired.is_empty() {
+        out.blank();
+        let count = text::count(findings.expired.len() as u64, text::DIRECTORY);
+        out.line(paint.heading(&format!("Would discard {count} that were set aside and whose grace is over")));
+        findings.expired.iter().for_each(|one| out.line(quarantine::row(one)));
+    }
+    if !findings.waiting.is_empty() {
+        out.blank();
+        let bytes = text::bytes(findings.waiting.iter().map(|one| one.bytes).sum());
+        let count = text::count(findings.waiting.len() as u64, text::DIRECTORY);
+        out.line(paint.aside(&format!("Set aside earlier, and waiting: {count} ({bytes}); see `derelict quarantine`")));
     }
 }
 

@@ -102,11 +102,6 @@ impl Pulse {
     pub(crate) fn progress(&self) {
         self.progress.made();
     }
-
-    /// The same for whoever works for the sweep on another thread or in a callback.
-    pub(crate) fn handle(&self) -> Progress {
-        self.progress.clone()
-    }
 }
 
 impl Drop for Pulse {
@@ -164,7 +159,7 @@ mod tests {
         assert_eq!(heartbeat.stalled(STALLED), []);
         clock.pass(Duration::from_secs(60));
         assert_eq!(heartbeat.stalled(STALLED), [running("a", 120, 60)]);
-        pulse.handle().made();
+        pulse.progress.clone().made();
         assert_eq!(heartbeat.look(), [running("a", 120, 0)]);
     }
 
@@ -173,7 +168,7 @@ mod tests {
         let clock = Clock::new();
         let heartbeat = Heartbeat::new(clock.reader());
         let pulse = heartbeat.begin("a");
-        let late = pulse.handle();
+        let late = pulse.progress.clone();
         drop(pulse);
         clock.pass(STALLED * 2);
         late.made();

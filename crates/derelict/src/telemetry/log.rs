@@ -53,6 +53,11 @@ pub(crate) fn sweep_began(sweep: Sweep<'_>, path: &Path) {
     );
 }
 
+/// Something about a root that an operator should know and that is no fate of a directory.
+pub(crate) fn remark(root: &str, what: &str) {
+    info!(target: OURS, root = %text::sentence(root), "{}", text::sentence(what));
+}
+
 /// A sweep was due while the last one was still running.
 pub(crate) fn skipped_tick(root: &str, running: Duration) {
     let running_seconds = running.as_secs_f64();

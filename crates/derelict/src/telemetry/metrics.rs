@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::{prometheus_text, text};
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::reaper::record::{Mode, SweepRecord};
@@ -89,14 +88,9 @@ impl Metrics {
         self.with(root, |series| series.window.observe(took.as_secs_f64()));
     }
 
-    /// An entry was unlinked, which took so long. Whoever unlinks many takes a [`Stopwatch`].
+    /// An entry was unlinked, which took so long.
     pub(crate) fn unlink(&self, root: &str, took: Duration) {
         self.with(root, |series| series.unlink.observe(took.as_secs_f64()));
-    }
-
-    /// Observes the unlinks of one root without looking the root up each time.
-    pub(crate) fn unlinks(&self, root: &str) -> Stopwatch {
-        self.with(root, |series| Stopwatch(series.unlink.clone()))
     }
 
     /// Everything in the Prometheus text format.
@@ -130,17 +124,6 @@ impl Metrics {
             roots.insert(root.to_owned(), RootSeries::new());
         }
         change(roots.get_mut(root).expect("because it was there or was just put there"))
-    }
-}
-
-/// Observes how long unlinks of one root take.
-#[derive(Debug, Clone)]
-pub(crate) struct Stopwatch(Histogram);
-
-impl Stopwatch {
-    /// An entry was unlinked, which took so long.
-    pub(crate) fn took(&self, time: Duration) {
-        self.0.observe(time.as_secs_f64());
     }
 }
 
@@ -204,7 +187,7 @@ mod tests {
         metrics.record(&sweep("r", Mode::Armed, "finished", &[FateName::Removed, FateName::RetainedResurrected]));
         metrics.reread("r", Duration::from_micros(48));
         metrics.recheck_to_fence("r", Duration::from_millis(20));
-        metrics.unlinks("r").took(Duration::from_micros(20));
+        metrics.unlink("r", Duration::from_micros(20));
         let text = metrics.encode();
         let armed = "{root=\"r\",mode=\"armed\"}";
         let root = "{root=\"r\"}";
