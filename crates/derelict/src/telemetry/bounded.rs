@@ -107,3 +107,32 @@ impl AsyncWrite for Connection {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_beyond_the_bound_is_taken_when_another_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut bounded = BoundedListener::new(listener, 1, Duration::from_secs(600));
+            let clients = [(); 2].map(|()| std::net::TcpStream::connect(address).unwrap());
+            let (first, _) = bounded.accept().await;
+            // The second client waits in the kernel's queue: it is the bound alone that keeps it there.
+            tokio::select! {
+                biased;
+                _ = bounded.accept() => panic!("a second connection was taken"),
+                () = ready(()) => {}
+            }
+            drop(first);
+            let (_, peer) = bounded.accept().await;
+            assert_eq!(peer, clients[1].local_addr().unwrap());
+        });
+    }
+}

@@ -198,6 +198,9 @@ mod tests {
 
     const STALLED: Duration = Duration::from_secs(600);
 
+    /// An answer that takes longer fails a test instead of hanging it.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     fn start(metrics: &Metrics, heartbeat: &Heartbeat, bounds: Bounds) -> Server {
         let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Server::start(anywhere, metrics.clone(), heartbeat.clone(), bounds).unwrap()
@@ -210,6 +213,7 @@ mod tests {
     /// Sends bytes and reads to the end of the connection, which is the end of the answer.
     fn exchange(server: &Server, request: &str) -> String {
         let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -167,7 +167,9 @@ mod tests {
         }
         for reason in StopReason::NAMES {
             let series = format!("derelict_sweeps_total{{root=\"r\",mode=\"report\",stop_reason=\"{reason}\"}}");
-            assert_eq!(value(&text, &series), if reason == "finished" { 1.0 } else { 0.0 });
+            let expected = if reason == "finished" { 1.0 } else { 0.0 };
+            assert_eq!(value(&text, &series), expected);
+            assert_eq!(value(&text, &series.replace("sweeps_total", "sweep_last_stop")), expected);
         }
         assert!(!text.contains("mode=\"armed\""), "{text}");
         metrics.record(&sweep("r", Mode::Armed, "breaker", &[]));
@@ -198,7 +200,6 @@ mod tests {
             (format!("derelict_backlog_directories{armed}"), 7.0),
             (format!("derelict_backlog_entries{armed}"), 700.0),
             (format!("derelict_backlog_bytes{armed}"), 7_516_192_768.0),
-            (format!("derelict_breaker_tripped{armed}"), 0.0),
             (format!("derelict_armed{root}"), 1.0),
             (format!("derelict_skipped_ticks_total{root}"), 1.0),
             (format!("derelict_reread_latency_seconds_count{root}"), 1.0),
@@ -211,17 +212,18 @@ mod tests {
     }
 
     #[test]
-    fn a_breaker_is_exported_until_a_sweep_ends_otherwise() {
+    fn the_reason_of_the_last_sweep_is_exported_until_the_next() {
         let metrics = Metrics::new(still());
-        let series = "derelict_breaker_tripped{root=\"r\",mode=\"armed\"}";
+        let last = |reason: &str| {
+            let series = format!("derelict_sweep_last_stop{{root=\"r\",mode=\"armed\",stop_reason=\"{reason}\"}}");
+            value(&metrics.encode(), &series)
+        };
+        let success =
+            || value(&metrics.encode(), "derelict_sweep_last_success_timestamp_seconds{root=\"r\",mode=\"armed\"}");
         metrics.record(&sweep("r", Mode::Armed, "breaker", &[]));
-        assert_eq!(value(&metrics.encode(), series), 1.0);
-        assert_eq!(
-            value(&metrics.encode(), "derelict_sweep_last_success_timestamp_seconds{root=\"r\",mode=\"armed\"}"),
-            0.0
-        );
+        assert_eq!((last("breaker"), last("limit"), success()), (1.0, 0.0, 0.0));
         metrics.record(&sweep("r", Mode::Armed, "limit", &[]));
-        assert_eq!(value(&metrics.encode(), series), 0.0);
+        assert_eq!((last("breaker"), last("limit"), success()), (0.0, 1.0, 1_796_093_257.5));
     }
 
     #[test]

@@ -105,11 +105,14 @@ impl<'p> Page<'_, 'p> {
             out.extend(each.map(|(fate, n)| (with(&labels, "outcome", fate.as_str()), gauge(*n))));
         });
         self.family("sweep_last_directories", "Directories of the last sweep, by where they ended", directories)?;
-        let breaker = self.by_mode(|labels, series, out| {
-            let tripped = u64::from(series.last.stop == "breaker");
-            out.push((labels, gauge(tripped)));
+        let stop = self.by_mode(|labels, series, out| {
+            let each = series.sweeps.keys();
+            out.extend(each.map(|reason| {
+                let last = u64::from(series.last.stop == *reason);
+                (with(&labels, "stop_reason", reason), gauge(last))
+            }));
         });
-        self.family("breaker_tripped", "1 if a circuit breaker stopped the last sweep, else 0", breaker)
+        self.family("sweep_last_stop", "1 for the reason for which the last sweep ended, else 0", stop)
     }
 
     fn backlog(&mut self) -> fmt::Result {
