@@ -1,6 +1,6 @@
 //! What others do between any two port calls.
 
-use super::ground::{End, Ground, Held, Immutable, Ino, Place, Row, Weather, Workspace};
+use super::ground::{Cancelled, End, Ground, Held, Immutable, Ino, Place, Row, Weather, Workspace};
 
 /// One thing that others can do.
 #[derive(Debug, Clone, Copy)]
@@ -43,10 +43,20 @@ const MOVES: [Move; 18] = [
 /// The most moves between two port calls.
 const MOST_MOVES: usize = 3;
 
+/// How rarely somebody asks the sweep to stop: one pause in so many.
+const CANCELS: usize = 200;
+
 /// Lets others act, in most pauses not at all, so that some removals go through.
 pub(crate) fn act(ground: &mut Ground) {
     ground.calls += 1;
-    if ground.weather == Weather::Calm || !ground.dice.one_in(5) {
+    if ground.weather == Weather::Calm {
+        return;
+    }
+    if ground.dice.one_in(CANCELS) {
+        ground.note("  meanwhile: asked to stop");
+        ground.cancelled = Cancelled::Yes;
+    }
+    if !ground.dice.one_in(5) {
         return;
     }
     for _ in 0..=ground.dice.below(MOST_MOVES) {

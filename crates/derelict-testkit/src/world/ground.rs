@@ -104,6 +104,13 @@ pub(crate) enum Written {
     No,
 }
 
+/// Whether a signal came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    Yes,
+    No,
+}
+
 /// Whether something keeps a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Live {
@@ -137,6 +144,8 @@ pub(crate) struct Ground {
     pub(crate) looked_live: Live,
     /// Where each directory of this sweep has to end, as far as it is known.
     pub(crate) expected: BTreeMap<Ino, FateName>,
+    /// Whether somebody has asked the sweep to stop.
+    pub(crate) cancelled: Cancelled,
     /// Whether the sweep has to end, and why.
     pub(crate) ending: Option<&'static str>,
     next: u64,
@@ -163,6 +172,7 @@ impl Ground {
             traced: None,
             looked_live: Live::No,
             expected: BTreeMap::new(),
+            cancelled: Cancelled::No,
             ending: None,
             next: 1,
             unlinked: 0,

@@ -13,7 +13,7 @@ use derelict_core::record::Intent;
 
 use super::Missing;
 use super::adversary;
-use super::ground::{Finished, Ground, Held, Ino, Line, Live, Place, Weather, Workspace, Written};
+use super::ground::{Cancelled, Finished, Ground, Held, Ino, Line, Live, Place, Weather, Workspace, Written};
 use super::look::{evidence, no_proof, proof, source, workspace_of};
 
 /// What a killed sweep unwinds with.
@@ -25,7 +25,7 @@ const KILLS: usize = 60;
 
 /// Why a sweep has to end, by the names of its stop reasons.
 const SOURCE: &str = "source_lost";
-const JOURNAL: &str = "journal_lost";
+pub(crate) const JOURNAL: &str = "journal_lost";
 
 /// All four ports to one ground.
 #[derive(Clone, Copy)]
@@ -101,6 +101,8 @@ impl<'g> Lock for Port<'g> {
 
     fn acquire(&mut self, candidate: &Candidate) -> Result<Guard<'g>, LockBusy> {
         let workspace = workspace_of(candidate);
+        let cancelled = self.0.borrow().cancelled == Cancelled::Yes;
+        self.0.borrow_mut().must(!cancelled, "nothing is begun once somebody asked to stop");
         let mut ground = self.turn(&format!("lock w{workspace}"));
         let goes_on = ground.ending.is_none();
         ground.must(goes_on, "nothing is begun once the sweep has to end");

@@ -9,15 +9,15 @@ use derelict_core::ids::Timestamp;
 use derelict_core::outcome::{Fate, FateName, Outcome, StopReason};
 use derelict_core::plan::{ApprovedPlan, Consent, Plan};
 use derelict_core::policy::{Force, Limits, Selection};
-use derelict_core::record::{Disposal, SweepReport};
+use derelict_core::record::{Disposal, Settled, SweepReport};
 use derelict_core::survey::judge_all;
 use derelict_core::sweep::{World, sweep};
 
 use super::Missing;
 use super::adversary::{act, rest};
-use super::ground::{End, Finished, Ground, Held, Place, Weather};
+use super::ground::{Cancelled, End, Finished, Ground, Held, Place, Weather};
 use super::look::{NOW, POLICY, survey, workspace_of};
-use super::ports::{Killed, Port, accept};
+use super::ports::{JOURNAL, Killed, Port, accept};
 use super::recovery::recover;
 
 /// The most runs in the storm.
@@ -86,6 +86,7 @@ fn run(ground: &RefCell<Ground>, told: &mut Told) {
     ground.borrow_mut().note("run");
     ground.borrow_mut().ending = None;
     ground.borrow_mut().expected.clear();
+    ground.borrow_mut().cancelled = Cancelled::No;
     let mut report = None;
     let all = || {
         recover(Port(ground));
@@ -143,7 +144,7 @@ fn carry_out(approved: &ApprovedPlan, ground: &RefCell<Ground>) -> SweepReport {
     let world = World { observe: &mut observe, lock: &mut lock, reclaim: &mut reclaim, journal: &mut journal };
     let halt = || {
         let mut ground = ground.borrow_mut();
-        let cancelled = ground.weather == Weather::Storm && ground.dice.one_in(50);
+        let cancelled = ground.cancelled == Cancelled::Yes;
         cancelled.then(|| {
             ground.ending.get_or_insert(StopReason::Cancelled.name());
             StopReason::Cancelled
@@ -178,8 +179,27 @@ fn check(approved: &ApprovedPlan, report: &SweepReport, before: u64, ground: &mu
         ground.must(expected.is_none_or(|expected| expected == fate), "a directory is told to have ended as it did");
         ground.must(gone == removed, "what is told to be removed is what was removed");
     }
+    for settled in &report.settled {
+        left_in_order(settled, ground);
+    }
     let held = ground.locks.contains(&Held::ByUs);
     ground.must(!held, "no lock outlives the sweep");
+}
+
+/// Nothing stays fenced that is not named, and the journal knows how each intent ended.
+fn left_in_order(settled: &Settled, ground: &mut Ground) {
+    let ino = settled.candidate.identity.ino;
+    let fate = settled.fate.name();
+    let fenced = ground.names.iter().any(|(place, at)| match place {
+        Place::Trash(_) | Place::Begun(_) => *at == ino,
+        Place::Live(_) | Place::Aside(_) => false,
+    });
+    ground.must(!fenced || fate == FateName::Refused, "what stays in the trash is named as refused");
+    let Some(line) = settled.intent.and_then(|intent| ground.journal.get(&intent).copied()) else { return };
+    let ended = matches!(fate, FateName::Removed | FateName::RetainedResurrected | FateName::RetainedChanged);
+    let finished = line.finished == Finished::Yes;
+    let lost = ground.ending == Some(JOURNAL);
+    ground.must(finished == ended || lost, "the journal says how each intent ended");
 }
 
 /// What must hold after everybody rested and two more runs were made.
