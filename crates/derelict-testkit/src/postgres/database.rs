@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+
+use super::programs::clean;
 
 /// A database of its own for one test.
 #[derive(Debug, Clone)]
@@ -58,7 +60,7 @@ impl Database {
     /// # Panics
     /// When one fails.
     pub fn sql(&self, statements: &str) -> String {
-        let mut psql = Command::new(self.bin.join("psql"));
+        let mut psql = clean(&self.bin.join("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-f", "-"]);
         psql.arg("-h").arg(&self.directory).args(["-p", &self.port.to_string(), "-d", &self.name]);
         psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub use self::database::Database;
 pub use self::encrypted::Encrypted;
 pub use self::pooler::{Lending, Pooler};
-use self::programs::{WATCHER, owner, run, server_programs, unprivileged};
+use self::programs::{WATCHER, clean, owner, run, server_programs, unprivileged};
 use crate::scratch::{Scratch, read, write};
 
 /// How long a server may take to start or to stop; it takes a second on an idle machine.
@@ -119,7 +119,7 @@ impl Server {
     }
 
     fn launch(&mut self, at_end: AtEnd) {
-        let mut command = Command::new("sh");
+        let mut command = clean(Path::new("sh"));
         command.args(["-c", WATCHER, "watcher"]);
         let server = unprivileged(&self.bin.join("postgres"));
         command.arg(server.get_program()).args(server.get_args());
@@ -145,8 +145,13 @@ impl Server {
     fn await_ready(&self) {
         let begun = Instant::now();
         loop {
-            let mut probe = Command::new(self.bin.join("pg_isready"));
-            probe.arg("-q").arg("-h").arg(&self.directory).args(["-p", &self.port.to_string(), "-d", "postgres"]);
+            let mut probe = clean(&self.bin.join("pg_isready"));
+            probe.args(["-q", "-U", "postgres"]).arg("-h").arg(&self.directory).args([
+                "-p",
+                &self.port.to_string(),
+                "-d",
+                "postgres",
+            ]);
             if probe.status().expect("because pg_isready can be started").success() {
                 return;
             }

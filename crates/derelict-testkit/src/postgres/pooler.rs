@@ -2,10 +2,11 @@
 //! hosted databases.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use super::programs::{WATCHER, owner, run, unprivileged};
+use super::programs::{WATCHER, clean, owner, run, unprivileged};
 use super::{Database, GLANCE, PATIENCE, Server};
 use crate::git::which;
 use crate::scratch::{Scratch, exists, write};
@@ -54,7 +55,7 @@ impl Pooler {
         if rustix::process::geteuid().is_root() {
             run(Command::new("chown").args(["-R", owner()]).arg(directory));
         }
-        let mut command = Command::new("sh");
+        let mut command = clean(Path::new("sh"));
         command.args(["-c", WATCHER, "watcher"]);
         let program = unprivileged(&which("pgbouncer"));
         command.arg(program.get_program()).args(program.get_args()).arg("-q").arg(directory.join("ini"));

@@ -41,11 +41,18 @@ pub(super) fn owner() -> &'static str {
     if known("postgres") { "postgres" } else { "nobody" }
 }
 
+/// A program in an environment that no setting of the machine reaches.
+pub(super) fn clean(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("LC_ALL", "C").env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
 pub(super) fn unprivileged(program: &Path) -> Command {
     if !rustix::process::geteuid().is_root() {
-        return Command::new(program);
+        return clean(program);
     }
-    let mut command = Command::new("setpriv");
+    let mut command = clean(Path::new("setpriv"));
     command.args(["--reuid", owner(), "--clear-groups", "--"]).arg(program);
     command
 }
