@@ -6,8 +6,11 @@
 //! with it and its directory goes: a watcher holds the reading end of a pipe whose writing end only
 //! the test process has.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
+mod database;
+mod encrypted;
+mod pooler;
+mod programs;
+
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,23 +18,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::scratch::{Scratch, exists, read, write};
+pub use self::database::Database;
+pub use self::encrypted::Encrypted;
+pub use self::pooler::{Lending, Pooler};
+use self::programs::{WATCHER, clean, owner, run, server_programs, unprivileged};
+use crate::scratch::{Scratch, read, write};
 
 /// How long a server may take to start or to stop; it takes a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often is looked whether it has.
 const GLANCE: Duration = Duration::from_millis(10);
-
-/// Runs the server as its first child, and ends it when its own input ends.
-const WATCHER: &str = r#"
-"$@" &
-server=$!
-cat >/dev/null
-kill -QUIT "$server" 2>/dev/null
-wait "$server"
-if [ "$AT_END" = remove ]; then rm -rf --one-file-system -- "$DIRECTORY"; fi
-"#;
 
 /// What becomes of the directory when the server's watcher ends.
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +119,7 @@ impl Server {
     }
 
     fn launch(&mut self, at_end: AtEnd) {
-        let mut command = Command::new("sh");
+        let mut command = clean(Path::new("sh"));
         command.args(["-c", WATCHER, "watcher"]);
         let server = unprivileged(&self.bin.join("postgres"));
         command.arg(server.get_program()).args(server.get_args());
@@ -131,7 +128,11 @@ impl Server {
             AtEnd::Keep => "keep",
             AtEnd::Remove => "remove",
         };
-        command.env("AT_END", at_end).env("DIRECTORY", &self.directory).current_dir(&self.directory);
+        command
+            .env("AT_END", at_end)
+            .env("END_BY", "QUIT")
+            .env("DIRECTORY", &self.directory)
+            .current_dir(&self.directory);
         let log = std::fs::File::options().append(true).create(true).open(self.directory.join("log"));
         let log = log.expect("because the directory was just made");
         let errors = log.try_clone().expect("because a descriptor can be copied");
@@ -144,8 +145,13 @@ impl Server {
     fn await_ready(&self) {
         let begun = Instant::now();
         loop {
-            let mut probe = Command::new(self.bin.join("pg_isready"));
-            probe.arg("-q").arg("-h").arg(&self.directory).args(["-p", &self.port.to_string(), "-d", "postgres"]);
+            let mut probe = clean(&self.bin.join("pg_isready"));
+            probe.args(["-q", "-U", "postgres"]).arg("-h").arg(&self.directory).args([
+                "-p",
+                &self.port.to_string(),
+                "-d",
+                "postgres",
+            ]);
             if probe.status().expect("because pg_isready can be started").success() {
                 return;
             }
@@ -190,8 +196,7 @@ impl Server {
     }
 
     fn named(&self, name: &str) -> Database {
-        let (bin, directory) = (self.bin.clone(), self.directory.clone());
-        Database { bin, directory, port: self.port, name: name.to_owned() }
+        Database::at(self.bin.clone(), self.directory.clone(), self.port, name.to_owned())
     }
 
     /// Where its socket and its data lie.
@@ -288,121 +293,10 @@ impl Drop for Frozen {
     }
 }
 
-/// A database of its own for one test.
-#[derive(Debug, Clone)]
-pub struct Database {
-    bin: PathBuf,
-    directory: PathBuf,
-    port: u16,
-    name: String,
-}
-
-impl Database {
-    /// How a client is told to connect: a `postgres://` URL over the Unix socket.
-    #[must_use]
-    pub fn url(&self) -> String {
-        let mut host = String::new();
-        for byte in self.directory.as_os_str().as_encoded_bytes() {
-            write!(host, "%{byte:02X}").expect("because a string takes everything");
-        }
-        format!("postgres://postgres@{host}:{}/{}", self.port, self.name)
-    }
-
-    /// The directory of the server's socket: the `host` of a client that takes parts.
-    #[must_use]
-    pub fn host(&self) -> &Path {
-        &self.directory
-    }
-
-    /// The port that names the socket.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Runs statements, each on its own, and returns what they print: columns separated by
-    /// `|`, one row a line.
-    ///
-    /// # Panics
-    /// When one fails.
-    pub fn sql(&self, statements: &str) -> String {
-        let mut psql = Command::new(self.bin.join("psql"));
-        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-f", "-"]);
-        psql.arg("-h").arg(&self.directory).args(["-p", &self.port.to_string(), "-d", &self.name]);
-        psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = psql.spawn().expect("because psql can be started");
-        let mut input = child.stdin.take().expect("because it is a pipe");
-        // It may end at an error before it has read everything; what it says then is what counts.
-        let _ = input.write_all(statements.as_bytes());
-        drop(input);
-        let output = child.wait_with_output().expect("because it is our child");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "psql: {errors}");
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
-    }
-
-    /// Ends every session with this database, as an administrator would.
-    ///
-    /// # Panics
-    /// When that fails.
-    pub fn end_sessions(&self) {
-        self.sql(
-            "select pg_terminate_backend(pid, 60000) from pg_stat_activity \
-             where datname = current_database() and pid <> pg_backend_pid()",
-        );
-    }
-}
-
-/// The directory with the programs of the newest server.
-fn server_programs() -> PathBuf {
-    let asked = Command::new("pg_config").arg("--bindir").output();
-    let told = asked.ok().filter(|output| output.status.success());
-    let told = told.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
-    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
-        .collect();
-    found.sort();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let named = found.into_iter().rev().map(|(_, bin)| bin).chain(told).chain(std::env::split_paths(&path));
-    let mut complete = named
-        .filter(|bin| ["initdb", "postgres", "pg_isready", "psql"].iter().all(|program| exists(bin.join(program))));
-    complete.next().expect("because the tests need a PostgreSQL server; on Debian it is the package postgresql")
-}
-
-/// The user that the server runs as when we are the superuser, whom it refuses to serve.
-fn owner() -> &'static str {
-    let known = |user: &str| Command::new("id").arg("-u").arg(user).output().is_ok_and(|id| id.status.success());
-    if known("postgres") { "postgres" } else { "nobody" }
-}
-
-fn unprivileged(program: &Path) -> Command {
-    if !rustix::process::geteuid().is_root() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", owner(), "--clear-groups", "--"]).arg(program);
-    command
-}
-
-fn run(command: &mut Command) {
-    let output = command.stderr(Stdio::piped()).output();
-    let output = output.unwrap_or_else(|error| panic!("cannot start {}: {error}", command.get_program().display()));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{} failed: {errors}", command.get_program().display());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::exists;
 
     #[test]
     fn every_test_has_a_database_of_its_own() {
