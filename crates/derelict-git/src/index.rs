@@ -218,7 +218,8 @@ impl Index {
         Ok(())
     }
 
-    fn held(&self, entry: usize) -> Held {
+    /// What the index has for an entry; of mode 0 if it is a mere intent to add.
+    pub(crate) fn held(&self, entry: usize) -> Held {
         let entry = self.file.entry(entry);
         // An intent to add is not what HEAD holds, whatever object stands in for it.
         let mode = if entry.flags.contains(Flags::INTENT_TO_ADD) { 0 } else { entry.mode.bits() as u16 };

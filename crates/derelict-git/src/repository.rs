@@ -88,6 +88,13 @@ pub(crate) fn open_store(dir: &Path, hash: gix_hash::Kind) -> Result<Arc<gix_odb
         .map_err(|error| format!("cannot open the object database: {error}"))
 }
 
+/// The names of all objects of a pack, by its index.
+pub(crate) fn objects_of_pack(index: &Path, hash: gix_hash::Kind) -> Result<Vec<gix_hash::ObjectId>, String> {
+    let file = gix_odb::pack::index::File::at(index, hash)
+        .map_err(|error| format!("cannot read {}: {error}", index.display()))?;
+    Ok(file.iter().map(|entry| entry.oid).collect())
+}
+
 impl Objects {
     pub(crate) fn of(store: &Arc<gix_odb::Store>, hash: gix_hash::Kind) -> Self {
         let mut handle = store.to_cache_arc();

@@ -33,6 +33,8 @@ pub(crate) struct Settings {
 pub(crate) struct Remote {
     /// The address that a fetch uses.
     pub(crate) url: Option<BString>,
+    /// What else the address may be, if rules that hold under some condition only are followed.
+    pub(crate) perhaps: Vec<BString>,
     fetch: Vec<RefSpec>,
 }
 
@@ -121,7 +123,7 @@ impl Settings {
             let Some(name) = header.subsection_name() else { continue };
             let position = remotes.iter().position(|(known, _)| known == name);
             let position = position.unwrap_or_else(|| {
-                remotes.push((name.to_owned(), Remote { url: None, fetch: Vec::new() }));
+                remotes.push((name.to_owned(), Remote { url: None, perhaps: Vec::new(), fetch: Vec::new() }));
                 remotes.len() - 1
             });
             let remote = &mut remotes[position].1;

@@ -37,6 +37,7 @@ pub struct Surroundings {
 pub(crate) struct Keeper {
     /// The objects its refs name, tags unpeeled.
     pub(crate) tips: HashSet<ObjectId>,
+    pub(crate) git_dir: PathBuf,
     store: Arc<gix_odb::Store>,
     hash: gix_hash::Kind,
     /// Trees found whole, and tips with the answer for each.
@@ -117,7 +118,7 @@ impl Keeper {
         let refs = Refs::read(&git_dir, settings.hash);
         let objects = Objects::of(&store, settings.hash);
         let tips = refs.direct.iter().map(|(_, id)| *id).filter(|id| objects.has(id)).collect();
-        Some(Self { tips, store, hash: settings.hash, checked: Mutex::default() })
+        Some(Self { tips, git_dir, store, hash: settings.hash, checked: Mutex::default() })
     }
 
     /// Whether a tip is really here: its commits, as far back as is looked, and every file of them.

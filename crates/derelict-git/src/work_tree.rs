@@ -6,9 +6,11 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bstr::ByteSlice;
+use gix_hash::ObjectId;
 use sha2::Digest as _;
 
-use crate::content::{is_object, is_object_but_for_line_endings};
+use crate::content::{is_object_but_for_line_endings, mode_of, object_of};
+use crate::doubts::{Doubt, Doubts};
 use crate::examine::{Examiner, join};
 use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
 use crate::index::{ByStat, Found, Index};
@@ -17,6 +19,8 @@ use crate::rebuildable::{is_precious, is_rebuildable, is_rebuildable_file};
 use crate::refs::read_limited;
 use crate::report::{Place, Report, shown};
 use crate::repository::Repository;
+use crate::saved::Saved;
+use crate::saved_files::Sought;
 use crate::stat::{Stat, open_dir_at, open_file_at, stat_at};
 use crate::walk::{Entry, Meter, Visit, walk};
 
@@ -31,8 +35,22 @@ const FOREIGN: [(&[u8], &str); 7] = [
     (b".sl", "Sapling"),
 ];
 
+/// Untracked files larger than this are not looked for in saved history: nobody commits such.
+const SOUGHT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Files of one untracked directory that are looked for; a larger one is told as it is.
+const MOST_OF_A_HEAP: usize = 1_000;
+
 /// The marker by which a person keeps a directory; reading it is the observer's.
 const KEEP_MARKER: &[u8] = b".derelict-keep";
+
+/// The repository of a work tree, and what is asked of it.
+pub(crate) struct Owner<'r> {
+    pub(crate) repo: &'r Repository,
+    pub(crate) index: Option<Index>,
+    pub(crate) saved: &'r Saved,
+    pub(crate) doubts: &'r mut Doubts,
+}
 
 /// Walks a work tree. Without a repository, or without an index, nothing is tracked.
 pub(crate) fn walk_work_tree(
@@ -40,12 +58,15 @@ pub(crate) fn walk_work_tree(
     dir: BorrowedFd<'_>,
     prefix: &[u8],
     place: &Place,
-    repo: Option<(&Repository, Option<Index>)>,
+    owner: Option<Owner<'_>>,
 ) {
     let base = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
     let mut rules = Rules::default();
-    let (repo, index) = repo.unzip();
-    let index = index.flatten();
+    let repo = owner.as_ref().map(|owner| owner.repo);
+    let (index, known) = match owner {
+        Some(Owner { repo, index, saved, doubts }) => (index, Some((repo.settings.hash, saved, doubts))),
+        None => (None, None),
+    };
     // Missing or unreadable, it ignores nothing, which keeps more.
     if let Some(Ok(text)) = repo.map(|repo| read_limited(&repo.common_dir.join("info/exclude"), IGNORE_BYTES)) {
         rules.push(&text, b"");
@@ -54,7 +75,8 @@ pub(crate) fn walk_work_tree(
     let all = index.as_ref().map(|index| 0..index.entries());
     let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), rules: 0 };
     let converts = repo.is_some_and(|repo| converts_line_endings(dir, repo));
-    let mut visit = WorkTree { examiner, place, git, base, index, rules, heaps: Vec::new(), converts, looked: [0; 2] };
+    let heaps = Vec::new();
+    let mut visit = WorkTree { examiner, place, git, base, index, rules, heaps, converts, looked: [0; 2], known };
     walk(dir, prefix, top, &mut visit);
     visit.finish();
 }
@@ -86,6 +108,8 @@ struct WorkTree<'w, 'a> {
     converts: bool,
     /// Untracked and ignored entries that were looked at.
     looked: [u64; 2],
+    /// The kind of object names, what is saved of the repository, and what is looked for there.
+    known: Option<(gix_hash::Kind, &'w Saved, &'w mut Doubts)>,
 }
 
 /// What is remembered of a directory.
@@ -112,6 +136,8 @@ struct Heap {
     path: Vec<u8>,
     files: u64,
     content: sha2::Sha256,
+    /// All its files, as long as each of them may be saved.
+    sought: Option<Vec<Sought>>,
 }
 
 impl WorkTree<'_, '_> {
@@ -120,15 +146,51 @@ impl WorkTree<'_, '_> {
     }
 
     fn heap(&mut self, channel: Channel, path: &[u8]) -> usize {
-        self.heaps.push(Heap { channel, path: path.to_vec(), files: 0, content: sha2::Sha256::new() });
+        self.heaps.push(Heap {
+            channel,
+            path: path.to_vec(),
+            files: 0,
+            content: sha2::Sha256::new(),
+            sought: Some(Vec::new()),
+        });
         self.heaps.len() - 1
     }
 
     fn put(&mut self, heap: usize, at: &Entry<'_>) {
+        if let Some(mut sought) = self.heaps[heap].sought.take()
+            && sought.len() < MOST_OF_A_HEAP
+            && let Some(file) = self.sought(at)
+        {
+            sought.push(file);
+            self.heaps[heap].sought = Some(sought);
+        }
         let heap = &mut self.heaps[heap];
         heap.files += 1;
         heap.content.update(at.path);
         heap.content.update(content_of(&at.stat));
+    }
+
+    /// The file as it may be saved somewhere: if an object of its content is in any store at all.
+    fn sought(&self, at: &Entry<'_>) -> Option<Sought> {
+        let (hash, saved, doubts) = self.known.as_ref()?;
+        if at.stat.size > SOUGHT_BYTES || !doubts.has_room() {
+            return None;
+        }
+        // One that cannot be read is told as a loss.
+        let id = object_of(at.dir, at.name, &at.stat, *hash).ok()??;
+        let path = at.path[self.base..].to_vec();
+        saved.stores.has(&id).then(|| Sought { path, held: (mode_of(&at.stat), id) })
+    }
+
+    /// Tells a loss, unless all of it turns out to be saved.
+    fn tell(&mut self, channel: Channel, what: String, content: Vec<Vec<u8>>, sought: Option<Vec<Sought>>) {
+        match (sought, &mut self.known) {
+            (Some(sought), Some((_, _, doubts))) => doubts.add(Doubt { channel, what, content, sought }),
+            (Some(_) | None, _) => {
+                let content: Vec<&[u8]> = content.iter().map(Vec::as_slice).collect();
+                self.report().loss(channel, || what, &content);
+            }
+        }
     }
 
     fn tracked_leaf(&mut self, at: &Entry<'_>, range: &Range<usize>) {
@@ -145,23 +207,32 @@ impl WorkTree<'_, '_> {
     fn compare(&mut self, at: &Entry<'_>, entry: usize) {
         let Some(index) = &self.index else { return };
         let (same, id) = (index.by_stat(entry, &at.stat), index.id(entry));
-        let same = match same {
-            ByStat::Same => Ok(true),
-            ByStat::OtherKind => Ok(false),
-            ByStat::Read => is_object(at.dir, at.name, &at.stat, &id).and_then(|same| {
-                Ok(same || (self.converts && is_object_but_for_line_endings(at.dir, at.name, &at.stat, &id)?))
-            }),
-        };
         let path = at.path[self.base..].to_vec();
+        let what = format!("changed: {}", shown(&path));
+        let content = vec![path.clone(), content_of(&at.stat)];
         match same {
-            Ok(true) => {}
-            Ok(false) => self.report().loss(
-                Channel::Tracked,
-                || format!("changed: {}", shown(&path)),
-                &[&path, &content_of(&at.stat)],
-            ),
-            Err(error) => self.report().unknown(Channel::Tracked, &format!("cannot read {}: {error}", shown(&path))),
+            ByStat::Same => {}
+            ByStat::OtherKind => self.tell(Channel::Tracked, what, content, None),
+            ByStat::Read => match self.content(at, &id) {
+                Ok(None) => {}
+                Ok(Some(other)) => {
+                    let held = (mode_of(&at.stat), other);
+                    let known = self.known.as_ref().is_some_and(|(_, saved, _)| saved.stores.has(&other));
+                    self.tell(Channel::Tracked, what, content, known.then(|| vec![Sought { path, held }]));
+                }
+                Err(error) => {
+                    self.report().unknown(Channel::Tracked, &format!("cannot read {}: {error}", shown(&path)))
+                }
+            },
         }
+    }
+
+    /// What the file holds, if that is not what the index has.
+    fn content(&self, at: &Entry<'_>, id: &ObjectId) -> io::Result<Option<ObjectId>> {
+        let other = object_of(at.dir, at.name, &at.stat, id.kind())?.filter(|other| other != id);
+        let Some(other) = other else { return Ok(None) };
+        let converted = self.converts && is_object_but_for_line_endings(at.dir, at.name, &at.stat, id)?;
+        Ok(Some(other).filter(|_| !converted))
     }
 
     fn untracked_leaf(&mut self, at: &Entry<'_>, heap: Option<usize>) {
@@ -176,7 +247,8 @@ impl WorkTree<'_, '_> {
         }
         self.looked[usize::from(ignored)] += 1;
         let (channel, word) = if ignored { (Channel::Ignored, "ignored") } else { (Channel::Untracked, "new") };
-        self.report().loss(channel, || format!("{word}: {}", shown(&path)), &[&path, &content_of(&at.stat)]);
+        let sought = self.sought(at).map(|sought| vec![sought]);
+        self.tell(channel, format!("{word}: {}", shown(&path)), vec![path, content_of(&at.stat)], sought);
     }
 
     /// A directory that belongs to another repository is that repository's to judge.
@@ -192,7 +264,9 @@ impl WorkTree<'_, '_> {
         Report::new(self.examiner.findings, place.clone()).examined(Channel::Nested, "repositories inside", 1);
         let head = self.examiner.work_tree(dir.as_fd(), at.path, &place);
         let recorded = submodule.and_then(|entry| self.index.as_ref().map(|index| index.id(entry)));
-        if let Some(recorded) = recorded.filter(|recorded| head != Some(*recorded)) {
+        // On another commit than the recorded one, but one that is saved: only the word "here" is lost.
+        let saved = head.is_some_and(|head| self.examiner.stands_on_saved(at.path, &head));
+        if let Some(recorded) = recorded.filter(|recorded| head != Some(*recorded) && !saved) {
             let what = || format!("it stands on another commit than the recorded {}", recorded.to_hex_with_len(9));
             let head = head.map_or_else(Vec::new, |head| head.as_slice().to_vec());
             Report::new(self.examiner.findings, place).loss(Channel::Submodules, what, &[at.path, &head]);
@@ -225,7 +299,8 @@ impl WorkTree<'_, '_> {
             let files = if heap.files == 1 { "1 file".to_owned() } else { format!("{} files", heap.files) };
             let path = heap.path[self.base..].to_vec();
             let content: [u8; 32] = heap.content.finalize().into();
-            self.report().loss(heap.channel, || format!("{word}: {}/ ({files})", shown(&path)), &[&path, &content]);
+            let what = format!("{word}: {}/ ({files})", shown(&path));
+            self.tell(heap.channel, what, vec![path, content.to_vec()], heap.sought);
         }
         let missing: Vec<Vec<u8>> =
             self.index.iter().flat_map(|index| index.missing().map(|entry| index.path(entry).to_vec())).collect();

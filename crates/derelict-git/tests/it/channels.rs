@@ -112,8 +112,6 @@ fn what_looks_like_a_squash_and_is_none_is_kept() {
     assert!(World::new().findings(part)[0].contains("\"both\""), "half of it landed");
     let older = "git rm -q d/c; commit 'drop c'";
     assert!(World::new().findings(older)[0].contains("drop c"), "a deletion that an older commit happens to match");
-    let stash = "echo 1 >n; git add n; git stash -q; git checkout -q -B p main; echo 1 >n; commit n; git push -q origin p; git fetch -q; git checkout -q b-c";
-    assert!(World::new().findings(stash)[0].contains("on the stash"), "a stash whose content landed");
 }
 
 #[test]
