@@ -27,6 +27,7 @@ mod rebuildable;
 mod refs;
 mod report;
 mod repository;
+mod rewrites;
 mod saved;
 mod saved_files;
 mod settings;

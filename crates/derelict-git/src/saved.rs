@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 use gix_hash::ObjectId;
 
 use crate::commits::Stores;
 use crate::refs::{Reflog, Refs};
 use crate::repository::Repository;
+use crate::rewrites::Rewrites;
 use crate::settings::Remote;
 use crate::surroundings::{Keeper, Surroundings};
 
@@ -48,8 +49,8 @@ impl Saved {
         let named: HashSet<ObjectId> = refs.direct.iter().map(|(_, id)| *id).collect();
         let mut keepers = standing.around.keepers_of(standing.top);
         let (mut forges, mut others) = (Vec::new(), Vec::new());
-        for remote in &repo.settings.remotes {
-            match remote_address(remote, standing) {
+        for remote in repo.settings.remotes.iter().chain(&standing.around.rewrites().remotes) {
+            match remote_address(remote, &repo.rewrites, standing) {
                 Address::Forge => forges.push(remote),
                 Address::Directory(path) => {
                     others.push(remote);
@@ -102,13 +103,13 @@ impl Saved {
 }
 
 /// Where a remote leads: to a forge only if all that its address may be rewritten to does.
-fn remote_address(remote: &Remote, standing: &Standing<'_>) -> Address {
+fn remote_address(remote: &Remote, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
     let Some(url) = &remote.url else { return Address::Nowhere };
-    let certain = address(url, standing);
-    let doubtful = remote.perhaps.iter().map(|url| address(url, standing));
-    match (&certain, doubtful.into_iter().find(|address| !matches!(address, Address::Forge))) {
-        (Address::Forge, Some(_)) => Address::Nowhere,
-        (Address::Forge | Address::Directory(_) | Address::Nowhere, _) => certain,
+    let addresses = rewrites.addresses(url, standing.around.rewrites());
+    let is_forge = |url: &BString| matches!(address(url, standing), Address::Forge);
+    match address(&addresses.likely, standing) {
+        Address::Forge if addresses.perhaps.is_none_or(|urls| !urls.iter().all(is_forge)) => Address::Nowhere,
+        certain => certain,
     }
 }
 
