@@ -1,10 +1,8 @@
-//! Whether a file on disk holds exactly the bytes of an object. Filters are never run: where one
-//! would be needed to tell, the bytes differ and the file is kept.
+//! The object that a file on disk would be, byte for byte. Not here: conversions of those bytes.
 
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 
-use bstr::ByteSlice;
 use gix_hash::ObjectId;
 use rustix::fs::FileType;
 
@@ -51,25 +49,11 @@ pub(crate) fn mode_of(stat: &Stat) -> u16 {
     }
 }
 
-/// Files larger than this are not converted to be compared; no text that anybody edits is.
-const CONVERTED_BYTES: u64 = 64 * 1024 * 1024;
-
-/// Whether the file holds the object's bytes but for its line endings: what git made of LF when it
-/// checked the file out. This is the one conversion that is built into git and runs nothing.
-pub(crate) fn is_object_but_for_line_endings(
-    dir: BorrowedFd<'_>,
-    name: &[u8],
-    stat: &Stat,
-    id: &ObjectId,
-) -> io::Result<bool> {
-    if stat.kind() != FileType::RegularFile || stat.size > CONVERTED_BYTES {
-        return Ok(false);
-    }
-    let mut text = Vec::new();
-    open_file_at(dir, name)?.take(CONVERTED_BYTES).read_to_end(&mut text)?;
-    let converted = text.replace(b"\r\n", b"\n");
-    let hash = gix_object::compute_hash(id.kind(), gix_object::Kind::Blob, &converted);
-    Ok(hash.is_ok_and(|hash| hash == *id))
+/// All bytes of a regular file, if there are not more than `most`.
+pub(crate) fn bytes_of(dir: BorrowedFd<'_>, name: &[u8], most: u64) -> io::Result<Option<Vec<u8>>> {
+    let (file, mut bytes) = (open_file_at(dir, name)?, Vec::new());
+    let read = file.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|_| read as u64 <= most))
 }
 
 fn file_object(dir: BorrowedFd<'_>, name: &[u8], seen: &Stat, hash: gix_hash::Kind) -> io::Result<Option<ObjectId>> {

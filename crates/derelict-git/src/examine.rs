@@ -14,6 +14,7 @@ use crate::doubts::{Doubt, Doubts};
 use crate::git_dir::{Met, walk_git_dir};
 use crate::history::History;
 use crate::index::Index;
+use crate::lfs::Pointer;
 use crate::proof::{Channel, Findings};
 use crate::refs::{Head, Refs, read_head};
 use crate::report::{Place, Report, shown};
@@ -55,6 +56,8 @@ pub(crate) struct Examiner<'a> {
     pub(crate) done: HashSet<PathBuf>,
     /// Paths of repositories whose HEAD is a commit that is saved, and that commit.
     on_saved: HashMap<Vec<u8>, ObjectId>,
+    /// Contents of git-lfs that files of the work tree at hand hold.
+    pub(crate) lfs: HashSet<Pointer>,
     depth: usize,
 }
 
@@ -65,7 +68,16 @@ impl<'a> Examiner<'a> {
         meter: &'a mut dyn Meter,
         findings: &'a mut Findings,
     ) -> Self {
-        Self { around, top, meter, findings, done: HashSet::new(), on_saved: HashMap::new(), depth: 0 }
+        Self {
+            around,
+            top,
+            meter,
+            findings,
+            done: HashSet::new(),
+            on_saved: HashMap::new(),
+            lfs: HashSet::new(),
+            depth: 0,
+        }
     }
 
     /// Examines the work tree `dir`, which lies at `prefix` below the candidate. Returns the commit
@@ -184,6 +196,7 @@ impl<'a> Examiner<'a> {
         let here = self.path_of(prefix);
         let mut history = History::read(repo, &Standing { around: self.around, top: self.top, base: &here });
         let mut doubts = Doubts::default();
+        let outer = std::mem::take(&mut self.lfs);
         let head = head_commit(repo, &history.refs);
         let index = self.index(repo, head, place, &mut doubts);
         let owner = Owner { repo, index, saved: &history.saved, doubts: &mut doubts };
@@ -197,13 +210,14 @@ impl<'a> Examiner<'a> {
         let on_saved = &self.on_saved;
         doubts.settle(&history.saved, |path, commit| on_saved.get(&join(prefix, path)) == Some(commit), &mut report);
         operations(&repo.git_dir, &mut report);
-        if met.lfs_objects > 0 {
-            report.unknown(
-                Channel::Lfs,
-                &format!("{} objects of git-lfs, which may not have been uploaded", met.lfs_objects),
-            );
+        let stores: Vec<PathBuf> = history.saved.lfs_stores().collect();
+        let large: HashSet<Pointer> =
+            std::mem::replace(&mut self.lfs, outer).into_iter().chain(met.lfs.iter().cloned()).collect();
+        report.examined(Channel::Lfs, "objects", large.len() as u64 + met.lfs_strange);
+        let only_here = large.iter().filter(|pointer| !pointer.is_in(&stores)).count() as u64 + met.lfs_strange;
+        if only_here > 0 {
+            report.unknown(Channel::Lfs, &format!("{only_here} objects of git-lfs, which may not have been uploaded"));
         }
-        report.examined(Channel::Lfs, "objects", met.lfs_objects);
         if repo.settings.lfs_storage {
             report.unknown(Channel::Lfs, "lfs.storage keeps the objects of git-lfs in another place");
         }

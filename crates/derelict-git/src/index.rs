@@ -73,6 +73,11 @@ impl Index {
         self.file.entry(entry).id
     }
 
+    /// Whether the file is left out of the work tree on purpose.
+    pub(crate) fn is_left_out(&self, entry: usize) -> bool {
+        self.file.entry(entry).flags.contains(Flags::SKIP_WORKTREE)
+    }
+
     pub(crate) fn is_submodule(&self, entry: usize) -> bool {
         self.file.entry(entry).mode == Mode::COMMIT
     }

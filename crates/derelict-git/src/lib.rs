@@ -10,9 +10,11 @@
 //! `containment` (squash and rebase); `refs`, `settings` and `repository` read git's files; `proof`
 //! and `report` collect the answers.
 
+mod attributes;
 mod commits;
 mod containment;
 mod content;
+mod conversion;
 mod doubts;
 mod examine;
 mod git_dir;
@@ -20,6 +22,7 @@ mod history;
 mod ignore;
 mod index;
 mod landing;
+mod lfs;
 mod lines;
 mod linked;
 mod proof;

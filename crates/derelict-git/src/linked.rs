@@ -44,7 +44,7 @@ impl Examiner<'_> {
             let name = entry.file_name().map_or_else(Vec::new, |name| name.as_encoded_bytes().to_vec());
             let work_tree =
                 read_limited(&entry.join("gitdir"), PATH_BYTES).ok().map(|text| entry.join(path_line(&text)));
-            if work_tree.as_ref().zip(canonical).is_some_and(|(path, entry)| is_gone(path, &entry)) {
+            if work_tree.as_ref().zip(canonical).is_some_and(|(path, entry)| is_gone(path, &entry, self.top)) {
                 report.examined(Channel::Worktrees, "of which the directory is gone", 1);
                 self.left_behind(&entry, &join(prefix, &[b".git/worktrees/", name.as_slice()].concat()));
                 continue;
@@ -81,20 +81,33 @@ impl Examiner<'_> {
 }
 
 /// Whether the directory of a work tree is gone, and not only moved to a neighbouring name. Where even the
-/// directory above it is not to be seen, it may be on a disk that is not here, or in a container.
-fn is_gone(git_file: &Path, entry: &Path) -> bool {
+/// directory above it is not to be seen, it may be on a disk that is not here, or in a container; that
+/// cannot be if it was inside the candidate.
+fn is_gone(git_file: &Path, entry: &Path, top: &Path) -> bool {
     let Some((work_tree, above)) = git_file.parent().and_then(|dir| Some((dir, dir.parent()?))) else { return false };
     let missing = std::fs::symlink_metadata(work_tree).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-    let Ok(neighbours) = std::fs::read_dir(above) else { return false };
+    if !missing || entry.join("locked").exists() {
+        return false;
+    }
+    let beside = match top.parent() {
+        Some(beside) if work_tree.starts_with(top) => beside,
+        Some(_) | None => above,
+    };
+    // Inside the candidate the walk would have met it under another name.
+    has_no_work_tree_of(beside, entry)
+}
+
+/// Whether all neighbours could be looked at, and none of them is a work tree of this entry.
+fn has_no_work_tree_of(directory: &Path, entry: &Path) -> bool {
+    let Ok(neighbours) = std::fs::read_dir(directory) else { return false };
     let moved = |dir: PathBuf| {
         let text = read_limited(&dir.join(".git"), PATH_BYTES).ok()?;
         let named = dir.join(path_line(text.strip_prefix(b"gitdir: ")?));
         std::fs::canonicalize(named).ok().filter(|named| named == entry)
     };
     let mut seen = 0;
-    let all_others = neighbours.into_iter().all(|neighbour| {
+    neighbours.into_iter().all(|neighbour| {
         seen += 1;
         seen <= MOST_NEIGHBOURS && neighbour.is_ok_and(|neighbour| moved(neighbour.path()).is_none())
-    });
-    missing && !entry.join("locked").exists() && all_others
+    })
 }

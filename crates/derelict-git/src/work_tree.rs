@@ -7,13 +7,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use bstr::ByteSlice;
 use gix_hash::ObjectId;
+use rustix::fs::FileType;
 use sha2::Digest as _;
 
-use crate::content::{is_object_but_for_line_endings, mode_of, object_of};
+use crate::attributes::{ATTRIBUTES_BYTES, Attributes, Conversion, LineEndings};
+use crate::content::{bytes_of, mode_of, object_of};
+use crate::conversion::{CONVERTED_BYTES, Compared, compare};
 use crate::doubts::{Doubt, Doubts};
 use crate::examine::{Examiner, join};
 use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
 use crate::index::{ByStat, Found, Index};
+use crate::lfs::{POINTER_BYTES, Pointer};
 use crate::proof::Channel;
 use crate::rebuildable::{is_precious, is_rebuildable, is_rebuildable_file};
 use crate::refs::read_limited;
@@ -44,6 +48,15 @@ const MOST_OF_A_HEAP: usize = 1_000;
 /// The marker by which a person keeps a directory; reading it is the observer's.
 const KEEP_MARKER: &[u8] = b".derelict-keep";
 
+/// A file compared with its object.
+enum Content {
+    Same,
+    /// It would be this object.
+    Other(ObjectId),
+    /// Only this would tell.
+    Undecided(String),
+}
+
 /// The repository of a work tree, and what is asked of it.
 pub(crate) struct Owner<'r> {
     pub(crate) repo: &'r Repository,
@@ -73,26 +86,17 @@ pub(crate) fn walk_work_tree(
     }
     let git = &join(prefix, b".git");
     let all = index.as_ref().map(|index| 0..index.entries());
-    let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), rules: 0 };
-    let converts = repo.is_some_and(|repo| converts_line_endings(dir, repo));
+    let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), lists: [0; 2] };
+    let info = repo.and_then(|repo| read_limited(&repo.common_dir.join("info/attributes"), ATTRIBUTES_BYTES).ok());
+    let attributes = Attributes::with_info(&info.unwrap_or_else(Vec::new));
+    let converts = repo.is_some_and(|repo| repo.settings.converts_line_endings);
+    let line_endings = if converts { LineEndings::Converted } else { LineEndings::Kept };
     let heaps = Vec::new();
-    let mut visit = WorkTree { examiner, place, git, base, index, rules, heaps, converts, looked: [0; 2], known };
+    let looked = [0; 2];
+    let mut visit =
+        WorkTree { examiner, place, git, base, index, rules, attributes, heaps, line_endings, looked, known };
     walk(dir, prefix, top, &mut visit);
     visit.finish();
-}
-
-/// Attributes that have git convert line endings, wherever they are assigned.
-const LINE_ENDING_ATTRIBUTES: [&str; 3] = ["text", "eol", "crlf"];
-
-fn converts_line_endings(dir: BorrowedFd<'_>, repo: &Repository) -> bool {
-    let mut attributes = Vec::new();
-    let own = open_file_at(dir, b".gitattributes").map_err(io::Error::from);
-    // Missing or unreadable, they convert nothing, and a file that differs is told as changed.
-    let read = own.and_then(|file| io::Read::read_to_end(&mut io::Read::take(file, IGNORE_BYTES), &mut attributes));
-    let own = read.is_ok().then_some(attributes);
-    let info = read_limited(&repo.common_dir.join("info/attributes"), IGNORE_BYTES).ok();
-    let mentions = |text: &Vec<u8>| LINE_ENDING_ATTRIBUTES.iter().any(|word| text.contains_str(word));
-    repo.settings.converts_line_endings || own.iter().chain(&info).any(mentions)
 }
 
 struct WorkTree<'w, 'a> {
@@ -103,9 +107,10 @@ struct WorkTree<'w, 'a> {
     base: usize,
     index: Option<Index>,
     rules: Rules,
+    attributes: Attributes,
     heaps: Vec<Heap>,
-    /// Whether line endings may have been converted when files were checked out.
-    converts: bool,
+    /// What the configuration says of line endings.
+    line_endings: LineEndings,
     /// Untracked and ignored entries that were looked at.
     looked: [u64; 2],
     /// The kind of object names, what is saved of the repository, and what is looked for there.
@@ -115,8 +120,8 @@ struct WorkTree<'w, 'a> {
 /// What is remembered of a directory.
 struct Frame {
     mode: Mode,
-    /// How many rules were in force before it was entered.
-    rules: usize,
+    /// How many lists of rules and of attributes were in force before it was entered.
+    lists: [usize; 2],
 }
 
 enum Mode {
@@ -193,6 +198,25 @@ impl WorkTree<'_, '_> {
         }
     }
 
+    /// A file of rules in a directory; where a sparse checkout left it out, as the index has it. Missing or
+    /// unreadable, it says nothing, which keeps more.
+    fn list(&self, dir: BorrowedFd<'_>, base: &[u8], name: &[u8], most: u64) -> Option<Vec<u8>> {
+        match open_file_at(dir, name) {
+            Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
+                bytes_of(dir, name, most).ok().flatten()
+            }
+            Ok(_) => None,
+            Err(rustix::io::Errno::NOENT) => {
+                let index = self.index.as_ref()?;
+                let entry = index.position(&join(base, name)).filter(|entry| index.is_left_out(*entry))?;
+                let (_, saved, _) = self.known.as_ref()?;
+                let mut buffer = Vec::new();
+                saved.stores.find(&index.id(entry), &mut buffer).ok()?.map(|data| data.data.to_vec())
+            }
+            Err(_) => None,
+        }
+    }
+
     fn tracked_leaf(&mut self, at: &Entry<'_>, range: &Range<usize>) {
         let path = &at.path[self.base..];
         let Some(index) = &mut self.index else { return self.untracked_leaf(at, None) };
@@ -208,17 +232,24 @@ impl WorkTree<'_, '_> {
         let Some(index) = &self.index else { return };
         let (same, id) = (index.by_stat(entry, &at.stat), index.id(entry));
         let path = at.path[self.base..].to_vec();
-        let what = format!("changed: {}", shown(&path));
-        let content = vec![path.clone(), content_of(&at.stat)];
+        let changed = || (format!("changed: {}", shown(&path)), vec![path.clone(), content_of(&at.stat)]);
         match same {
-            ByStat::Same => {}
-            ByStat::OtherKind => self.tell(Channel::Tracked, what, content, None),
+            ByStat::Same => self.smudged(at, &id),
+            ByStat::OtherKind => {
+                let (what, content) = changed();
+                self.tell(Channel::Tracked, what, content, None);
+            }
             ByStat::Read => match self.content(at, &id) {
-                Ok(None) => {}
-                Ok(Some(other)) => {
+                Ok(Content::Same) => self.smudged(at, &id),
+                Ok(Content::Other(other)) => {
                     let held = (mode_of(&at.stat), other);
                     let known = self.known.as_ref().is_some_and(|(_, saved, _)| saved.stores.has(&other));
+                    let (what, content) = changed();
                     self.tell(Channel::Tracked, what, content, known.then(|| vec![Sought { path, held }]));
+                }
+                Ok(Content::Undecided(what)) => {
+                    let why = format!("{} may have changed; only {what} would tell", shown(&path));
+                    self.report().unknown(Channel::Tracked, &why);
                 }
                 Err(error) => {
                     self.report().unknown(Channel::Tracked, &format!("cannot read {}: {error}", shown(&path)))
@@ -227,12 +258,51 @@ impl WorkTree<'_, '_> {
         }
     }
 
-    /// What the file holds, if that is not what the index has.
-    fn content(&self, at: &Entry<'_>, id: &ObjectId) -> io::Result<Option<ObjectId>> {
-        let other = object_of(at.dir, at.name, &at.stat, id.kind())?.filter(|other| other != id);
-        let Some(other) = other else { return Ok(None) };
-        let converted = self.converts && is_object_but_for_line_endings(at.dir, at.name, &at.stat, id)?;
-        Ok(Some(other).filter(|_| !converted))
+    /// What the file holds, compared with what the index has.
+    fn content(&self, at: &Entry<'_>, id: &ObjectId) -> io::Result<Content> {
+        let Some(other) = object_of(at.dir, at.name, &at.stat, id.kind())?.filter(|other| other != id) else {
+            return Ok(Content::Same);
+        };
+        if at.stat.kind() != FileType::RegularFile {
+            return Ok(Content::Other(other));
+        }
+        let conversion = self.attributes.of(&at.path[self.base..], self.line_endings);
+        if conversion == Conversion::default() {
+            return Ok(Content::Other(other));
+        }
+        let Some(bytes) = bytes_of(at.dir, at.name, CONVERTED_BYTES)? else {
+            return Ok(Content::Undecided("a conversion of a very large file".into()));
+        };
+        Ok(match compare(&bytes, id, self.object(id).as_deref(), &conversion) {
+            Compared::Converted => Content::Same,
+            Compared::Different => Content::Other(other),
+            Compared::Undecided(what) => Content::Undecided(what),
+        })
+    }
+
+    /// An object of the repository that is small enough to be a pointer of git-lfs.
+    fn object(&self, id: &ObjectId) -> Option<Vec<u8>> {
+        let (_, saved, _) = self.known.as_ref()?;
+        let mut buffer = Vec::new();
+        let data = saved.stores.find(id, &mut buffer).ok()??;
+        (data.data.len() as u64 <= POINTER_BYTES).then(|| data.data.to_vec())
+    }
+
+    /// A clean file whose object is only a pointer: its content is what git-lfs keeps.
+    fn smudged(&mut self, at: &Entry<'_>, id: &ObjectId) {
+        if self.attributes.is_empty() || at.stat.kind() != FileType::RegularFile {
+            return;
+        }
+        let conversion = self.attributes.of(&at.path[self.base..], self.line_endings);
+        if conversion.filter.as_deref() != Some(b"lfs") {
+            return;
+        }
+        let Some(pointer) = self.object(id).as_deref().and_then(Pointer::parse) else { return };
+        let is_pointer = at.stat.size <= POINTER_BYTES
+            && object_of(at.dir, at.name, &at.stat, id.kind()).is_ok_and(|object| object == Some(*id));
+        if !is_pointer {
+            self.examiner.lfs.insert(pointer);
+        }
     }
 
     fn untracked_leaf(&mut self, at: &Entry<'_>, heap: Option<usize>) {
@@ -329,17 +399,19 @@ impl Visit for WorkTree<'_, '_> {
     }
 
     fn enter(&mut self, dir: BorrowedFd<'_>, path: &[u8], frame: &mut Frame) {
-        frame.rules = self.rules.depth();
+        frame.lists = [self.rules.depth(), self.attributes.depth()];
         match frame.mode {
             Mode::Tracked(_) | Mode::Untracked(_) => {}
             Mode::Ignored(_) | Mode::Rebuildable => return,
         }
-        // Missing or unreadable, it ignores nothing, which keeps more.
-        let Ok(mut file) = open_file_at(dir, b".gitignore") else { return };
-        let mut text = Vec::new();
-        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= IGNORE_BYTES);
-        if is_file && io::Read::read_to_end(&mut file, &mut text).is_ok() {
-            self.rules.push(&text, path.get(self.base..).unwrap_or(b""));
+        let base = path.get(self.base..).unwrap_or(b"");
+        if let Some(text) = self.list(dir, base, b".gitignore", IGNORE_BYTES) {
+            self.rules.push(&text, base);
+        }
+        if matches!(frame.mode, Mode::Tracked(_))
+            && let Some(text) = self.list(dir, base, b".gitattributes", ATTRIBUTES_BYTES)
+        {
+            self.attributes.push(&text, base);
         }
     }
 
@@ -400,11 +472,12 @@ impl Visit for WorkTree<'_, '_> {
                 Mode::Rebuildable
             }
         };
-        Some(Frame { mode, rules: 0 })
+        Some(Frame { mode, lists: [self.rules.depth(), self.attributes.depth()] })
     }
 
     fn leave(&mut self, frame: Frame, _: Option<&mut Frame>) {
-        self.rules.truncate(frame.rules);
+        self.rules.truncate(frame.lists[0]);
+        self.attributes.truncate(frame.lists[1]);
     }
 
     fn unreadable(&mut self, path: &[u8], error: io::Error) {

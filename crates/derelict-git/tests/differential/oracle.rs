@@ -81,11 +81,13 @@ pub(crate) fn losses(world: &World, ask: Ask) -> Losses {
     let paths = stores.iter().map(|store| store.join("objects").display().to_string()).collect::<Vec<_>>();
     let ask = (ask == Ask::Git).then(|| (up[0].clone(), paths.join(":")));
     let staying = Staying { objects: stays, commits, files: held, ask };
-    let contents = Contents::of(&staying, &objects);
+    let mut contents = Contents::of(&staying, &objects);
+    let mut explained = HashSet::new();
     for shown in &repositories {
-        history(shown, &mut objects, &staying, &mut losses);
+        explained.extend(history(shown, &mut objects, &staying, &mut losses));
         adrift(shown, &mut objects, &staying, &mut losses);
     }
+    contents.landed = explained;
     for work_tree in &places.work_trees {
         if let Err(why) = files(work_tree, &mut objects, &contents, &staying, &mut losses) {
             losses.state.push(format!("unreadable: {why}"));
@@ -98,13 +100,15 @@ pub(crate) fn losses(world: &World, ask: Ask) -> Losses {
 struct Contents {
     bytes: HashSet<Vec<u8>>,
     files: HashSet<(u32, Vec<u8>)>,
+    /// Files of commits that have landed: checked out, they are not more than these.
+    landed: HashSet<Id>,
 }
 
 impl Contents {
     fn of(staying: &Staying, objects: &Objects) -> Self {
         let bytes = staying.objects.iter().filter_map(|id| objects.blob(id)).map(<[u8]>::to_vec).collect();
         let files = staying.files.iter().filter_map(|(mode, id)| Some((*mode, objects.blob(id)?.to_vec()))).collect();
-        Self { bytes, files }
+        Self { bytes, files, landed: HashSet::new() }
     }
 }
 
@@ -193,8 +197,8 @@ fn landed_stash(objects: &mut Objects, stash: &Id, lost: &HashSet<&Id>, staying:
     Some(commits)
 }
 
-/// Everything a repository reaches, less what stays.
-fn history(shown: &Shown, objects: &mut Objects, staying: &Staying, losses: &mut Losses) {
+/// Everything a repository reaches, less what stays. Returns the files of commits that have landed.
+fn history(shown: &Shown, objects: &mut Objects, staying: &Staying, losses: &mut Losses) -> HashSet<Id> {
     let place = &shown.place;
     losses.state.extend(shown.named.unfinished.iter().map(|name| format!("unfinished: {place}/{name}")));
     let lost: HashSet<&Id> = shown.reached.difference(&staying.objects).collect();
@@ -245,6 +249,7 @@ fn history(shown: &Shown, objects: &mut Objects, staying: &Staying, losses: &mut
             None => losses.state.push(format!("unreadable: {place} {id}")),
         }
     }
+    explained
 }
 
 struct Entry {
@@ -274,7 +279,10 @@ fn files(
         if rebuildable.contains(path) {
             continue;
         }
-        if !contents.bytes.contains(&file.content) {
+        let checked_out = index.get(path).filter(|entry| head.get(path) == Some(&(entry.mode, entry.id.clone())));
+        let landed = checked_out
+            .is_some_and(|entry| contents.landed.contains(&entry.id) && objects.blob(&entry.id) == Some(&file.content));
+        if !landed && !contents.bytes.contains(&file.content) {
             losses.content.push(format!("file: {at}"));
         }
         // An empty file says nothing but its name.
