@@ -329,7 +329,7 @@ pub(crate) fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn head_commit(repo: &Repository, refs: &Refs) -> Option<ObjectId> {
-    match read_head(&repo.git_dir, repo.settings.hash) {
+    match read_head(&repo.git_dir, &repo.settings) {
         Ok(Head::Detached(id)) => Some(id),
         Ok(Head::Branch(name)) => refs.find(&name),
         // The history says so too, and keeps the directory for it.

@@ -61,8 +61,8 @@ impl History {
     /// Reads what there is. Nothing is decided yet.
     pub(crate) fn read(repo: &Repository, standing: &Standing<'_>) -> Self {
         let mut unreadable = Vec::new();
-        let refs = Refs::read(&repo.common_dir, repo.settings.hash);
-        let logs = reflogs(&repo.git_dir, repo.settings.hash, &mut unreadable);
+        let refs = Refs::read(&repo.common_dir, &repo.settings);
+        let logs = reflogs(&repo.git_dir, &repo.settings, &mut unreadable);
         let shallow = shallow(repo, &mut unreadable);
         let saved = Saved::of(repo, standing, &refs, &logs, shallow);
         Self { refs, logs, saved, unreadable, unsaved: None }
@@ -75,7 +75,7 @@ impl History {
         tips.of_head(repo, &self.refs);
         if repo.is_linked() {
             // The branches are the common directory's and stay with it; what goes is this work tree's.
-            tips.of_refs(&Refs::read(&repo.git_dir, repo.settings.hash), report);
+            tips.of_refs(&Refs::read(&repo.git_dir, &repo.settings), report);
         } else {
             tips.of_refs(&self.refs, report);
             tips.unreadable.extend(self.refs.unreadable.iter().cloned());
@@ -107,7 +107,7 @@ fn tell_unsaved(saved: &Saved, mut tips: Vec<Tip>, report: &mut Report<'_>) -> R
     let ids: Vec<ObjectId> = tips.iter().map(|tip| tip.commit).collect();
     let unsaved = difference(&saved.stores, &ids, &saved.tips(), MOST_COMMITS)?;
     tips.retain(|tip| unsaved.contains_key(&tip.commit));
-    tips.retain(|tip| tip.aside != Aside::Adrift || !saved.is_held(&tip.commit));
+    tips.retain(|tip| tip.aside != Aside::Adrift || !saved.is_held(&tip.commit, &unsaved[&tip.commit]));
     if tips.is_empty() {
         return Ok(unsaved.into_keys().collect());
     }
@@ -184,7 +184,7 @@ struct Tips<'s> {
 
 impl Tips<'_> {
     fn of_head(&mut self, repo: &Repository, refs: &Refs) {
-        match read_head(&repo.git_dir, repo.settings.hash) {
+        match read_head(&repo.git_dir, &repo.settings) {
             Ok(Head::Detached(id)) => self.add(id, Channel::Commits, "detached HEAD".into(), Aside::No),
             Ok(Head::Branch(name)) => {
                 if let Some(id) = refs.find(&name) {
@@ -235,7 +235,7 @@ impl Tips<'_> {
     }
 
     fn of_pseudo_refs(&mut self, repo: &Repository) {
-        for (file, id) in pseudo_refs(&repo.git_dir, repo.settings.hash, &mut self.unreadable) {
+        for (file, id) in pseudo_refs(&repo.git_dir, &repo.settings, &mut self.unreadable) {
             self.add_if_here(id, Channel::Reflog, file, Aside::No);
         }
     }

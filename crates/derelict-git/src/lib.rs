@@ -28,6 +28,7 @@ mod linked;
 mod proof;
 mod rebuildable;
 mod refs;
+mod reftable;
 mod report;
 mod repository;
 mod rewrites;

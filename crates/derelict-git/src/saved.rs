@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bstr::{BString, ByteSlice};
 use gix_hash::ObjectId;
 
-use crate::commits::Stores;
+use crate::commits::{Commit, Stores};
 use crate::refs::{Reflog, Refs};
 use crate::repository::Repository;
 use crate::rewrites::Rewrites;
@@ -91,9 +91,11 @@ impl Saved {
         self.forge.union(&self.kept).copied().collect()
     }
 
-    /// Whether a commit that nothing may name any more is as whole in a repository that stays as it is here.
-    pub(crate) fn is_held(&self, commit: &ObjectId) -> bool {
-        self.keepers.iter().any(|keeper| keeper.holds(commit))
+    /// Whether a commit that nothing names any more is as whole in a repository that stays as it is here: all
+    /// of it is there, or no store has more of it than the commit itself.
+    pub(crate) fn is_held(&self, id: &ObjectId, commit: &Commit) -> bool {
+        let is_husk = || self.theirs.has(id) && !self.stores.has(&commit.tree);
+        self.keepers.iter().any(|keeper| keeper.holds(id)) || is_husk()
     }
 
     /// Directories in which the keepers store what git-lfs manages.

@@ -16,6 +16,7 @@ pub(crate) const CONFIG_BYTES: u64 = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) hash: gix_hash::Kind,
+    pub(crate) storage: Storage,
     pub(crate) bare: bool,
     pub(crate) worktree: Option<PathBuf>,
     pub(crate) worktree_config: bool,
@@ -30,6 +31,13 @@ pub(crate) struct Settings {
     pub(crate) converts_line_endings: bool,
     /// Whether git-lfs keeps its objects somewhere else than in `lfs/objects`.
     pub(crate) lfs_storage: bool,
+}
+
+/// How refs and reflogs are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storage {
+    Files,
+    Reftable,
 }
 
 /// A configured remote.
@@ -64,6 +72,7 @@ impl Settings {
     fn of(file: &gix_config::File) -> Self {
         let mut settings = Self {
             hash: gix_hash::Kind::Sha1,
+            storage: Storage::Files,
             bare: false,
             worktree: None,
             worktree_config: false,
@@ -122,6 +131,7 @@ impl Settings {
                     "objectformat" if value == "sha1" => self.hash = gix_hash::Kind::Sha1,
                     "objectformat" if value == "sha256" => self.hash = gix_hash::Kind::Sha256,
                     "refstorage" if value == "files" => {}
+                    "refstorage" if value == "reftable" => self.storage = Storage::Reftable,
                     other => return Err(format!("repository extension {other} = {value} is not supported")),
                 }
             }
@@ -277,8 +287,8 @@ mod tests {
     #[test]
     fn an_unknown_format_or_extension_is_refused_by_name() {
         assert!(parse("[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = sha256\n").is_ok());
-        let error = parse("[extensions]\nrefStorage = reftable\n").expect_err("because reftable is not read");
-        assert!(error.contains("refstorage = reftable"), "{error}");
+        let error = parse("[extensions]\nrefStorage = other\n").expect_err("because there is no such storage");
+        assert!(error.contains("refstorage = other"), "{error}");
         assert!(parse("[extensions]\nshiny = true\n").is_err());
         assert!(parse("[core]\nrepositoryformatversion = 2\n").is_err());
         assert!(parse("[core\n").is_err());

@@ -130,7 +130,7 @@ impl Keeper {
             return None;
         }
         let store = open_store(&git_dir.join("objects"), settings.hash).ok()?;
-        let refs = Refs::read(&git_dir, settings.hash);
+        let refs = Refs::read(&git_dir, &settings);
         let objects = Objects::of(&store, settings.hash);
         let tips = refs.direct.iter().map(|(_, id)| *id).filter(|id| objects.has(id)).collect();
         Some(Self { tips, git_dir, store, hash: settings.hash, checked: Mutex::default() })

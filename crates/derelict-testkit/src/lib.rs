@@ -6,6 +6,7 @@
 //! documented ones of the clone states.
 
 pub mod devlaunch;
+pub mod formats;
 pub mod git;
 pub mod guards;
 pub mod proofs;

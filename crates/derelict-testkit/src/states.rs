@@ -229,6 +229,7 @@ fn add(cache: &Cache, state: &State) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::FORMATS;
     use crate::git::git_says;
     use crate::proofs::PROOFS;
     use std::collections::BTreeSet;
@@ -254,8 +255,8 @@ mod tests {
         let names: BTreeSet<&str> = STATES.iter().chain(&FURTHER).map(|state| state.name).collect();
         assert_eq!(names.len(), STATES.len() + FURTHER.len());
         assert_eq!(build(&FURTHER).leaves(REPOSITORY).len(), FURTHER.len() + 1);
-        let proofs: BTreeSet<&str> = PROOFS.iter().map(|state| state.name).collect();
-        assert_eq!(proofs.len(), PROOFS.len());
-        assert!(proofs.is_disjoint(&names));
+        let all = STATES.iter().chain(&FURTHER).chain(&PROOFS).chain(&FORMATS);
+        let names: BTreeSet<&str> = all.clone().map(|state| state.name).collect();
+        assert_eq!(names.len(), all.count());
     }
 }
