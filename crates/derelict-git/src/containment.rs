@@ -254,7 +254,9 @@ impl<'s> Containment<'s> {
 
     /// Whether each commit made the change that some saved commit made.
     fn every_commit(&mut self, steps: &[Step], later: &Later) -> bool {
-        steps.iter().all(|step| match &step.change {
+        // Merges alone have nothing that could have landed, like empty commits.
+        let some = steps.iter().any(|step| step.change.is_some());
+        some && steps.iter().all(|step| match &step.change {
             // A merge that did nothing itself has nothing to be lost.
             None => step.touched.is_empty(),
             Some(change) if change.is_empty() => false,

@@ -5,7 +5,7 @@ use crate::states::{State, keep, remove};
 
 /// Relaxations and their look-alikes.
 #[rustfmt::skip]
-pub const PROOFS: [State; 46] = [
+pub const PROOFS: [State; 47] = [
     // A file that saved history has, at any path.
     remove("file-of-older-commit", "echo 2 >a; commit 2; git push -q origin HEAD:refs/heads/fo; git fetch -q; git show HEAD~1:a >a"),
     remove("file-of-other-path", "cp a copy-of-a"),
@@ -52,6 +52,8 @@ pub const PROOFS: [State; 46] = [
         git checkout -q \"b-$NAME\"; git rm -q a; git commit -qm 'drop a'"),
     keep("undone-and-merged-back", "work between", "echo 1 >n; commit n; git rm -q n; git commit -qm undo; git checkout -q -B m main; echo o >o; commit o; git push -q origin m:refs/heads/umb; git fetch -q;
         git checkout -q \"b-$NAME\"; git merge -q --no-edit origin/umb; git branch -qD m"),
+    keep("merge-of-two-saved", "a merge and its message", "echo ma >ma; commit ma; git push -q origin HEAD:refs/heads/mts1; git checkout -q -B m main; echo mb >mb; commit mb; git push -q origin m:refs/heads/mts2; git fetch -q;
+        git merge -q --no-edit origin/mts1"),
     // A stash of what has landed.
     remove("stash-that-landed", "echo 1 >n; git add n; git stash -q; git checkout -q -B m main; echo 1 >n; commit n; git push -q origin m:refs/heads/stl; git fetch -q; git checkout -q \"b-$NAME\"; git branch -qD m"),
     remove("stash-of-untracked-that-landed", "echo 1 >n; git stash -q -u; git checkout -q -B m main; echo 1 >other; commit n; git push -q origin m:refs/heads/stu; git fetch -q; git checkout -q \"b-$NAME\"; git branch -qD m"),
