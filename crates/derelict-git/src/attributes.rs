@@ -12,6 +12,10 @@ use gix_glob::wildmatch::Mode;
 /// An attributes file larger than this is not read, and assigns nothing.
 pub(crate) const ATTRIBUTES_BYTES: u64 = 4 * 1024 * 1024;
 
+/// Lines of one file, and assignments on one line, that are read; what is beyond assigns nothing.
+const MOST_LINES: usize = 50_000;
+const MOST_ASSIGNMENTS: usize = 64;
+
 /// Macros that are made of macros; git itself has no bound.
 const MACRO_DEPTH: usize = 8;
 
@@ -43,6 +47,7 @@ struct List {
     /// The directory the patterns are relative to, with a slash at its end.
     base: Vec<u8>,
     lines: Vec<(Pattern, Vec<Assignment>)>,
+    mentions_lfs: bool,
 }
 
 /// The attributes in force where the walk stands.
@@ -53,6 +58,7 @@ pub(crate) struct Attributes {
     /// `info/attributes`, which overrides them all.
     info: List,
     macros: Vec<Macro>,
+    macros_mention_lfs: bool,
 }
 
 /// A macro and what it stands for.
@@ -81,9 +87,9 @@ impl Attributes {
         self.lists.truncate(depth);
     }
 
-    /// Whether nothing is assigned anywhere, so that no path need be asked for.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.info.lines.is_empty() && self.lists.iter().all(|list| list.lines.is_empty())
+    /// Whether any path may have git-lfs as its filter, so that each has to be asked for.
+    pub(crate) fn mention_lfs(&self) -> bool {
+        self.macros_mention_lfs || self.info.mentions_lfs || self.lists.iter().any(|list| list.mentions_lfs)
     }
 
     /// What stands between the file at this path and its object. `configured` says whether the configuration
@@ -136,11 +142,11 @@ impl Attributes {
     }
 
     fn parsed(&mut self, text: &[u8], base: &[u8]) -> List {
-        let mut list = List { base: base.to_vec(), lines: Vec::new() };
+        let mut list = List { base: base.to_vec(), ..List::default() };
         if !base.is_empty() {
             list.base.push(b'/');
         }
-        for line in text.lines() {
+        for line in text.lines().take(MOST_LINES) {
             let line = line.trim_start();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
@@ -148,15 +154,19 @@ impl Attributes {
             if let Some(rest) = line.strip_prefix(b"[attr]") {
                 let mut words = rest.fields();
                 // Macros count at the top only.
-                if let Some(name) = words.next().filter(|_| base.is_empty()) {
-                    self.macros.push((name.to_vec(), words.map(assignment).collect()));
+                if let Some(name) = words.next().filter(|_| base.is_empty() && self.macros.len() < MOST_ASSIGNMENTS) {
+                    let made_of: Vec<Assignment> = words.take(MOST_ASSIGNMENTS).map(assignment).collect();
+                    self.macros_mention_lfs |= made_of.iter().any(is_lfs);
+                    self.macros.push((name.to_vec(), made_of));
                 }
                 continue;
             }
             let Some((pattern, rest)) = pattern(line) else { continue };
             if let Some(pattern) = Pattern::from_bytes_without_negation(&pattern).filter(|_| !pattern.starts_with(b"!"))
             {
-                list.lines.push((pattern, rest.fields().map(assignment).collect()));
+                let assignments: Vec<Assignment> = rest.fields().take(MOST_ASSIGNMENTS).map(assignment).collect();
+                list.mentions_lfs |= assignments.iter().any(is_lfs);
+                list.lines.push((pattern, assignments));
             }
         }
         list
@@ -204,6 +214,10 @@ fn unescaped(rest: &[u8]) -> Option<(u8, usize)> {
     let digits = rest.get(..3)?;
     let octal = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     u8::from_str_radix(octal?, 8).ok().map(|meant| (meant, 3))
+}
+
+fn is_lfs((name, state): &Assignment) -> bool {
+    name == b"filter" && matches!(state, State::Value(value) if value == b"lfs")
 }
 
 fn assignment(word: &[u8]) -> Assignment {

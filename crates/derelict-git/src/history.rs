@@ -123,13 +123,21 @@ fn tell_unsaved(saved: &Saved, mut tips: Vec<Tip>, report: &mut Report<'_>) -> R
     Ok(unsaved.into_keys().collect())
 }
 
+/// Tips that are looked for in saved history under other names; a reflog can have a hundred thousand.
+const MOST_LOOKED_FOR: usize = 500;
+
 /// The unsaved commits whose content is in saved history after all.
 fn contained(tips: &[Tip], unsaved: &HashMap<ObjectId, Commit>, saved: &Saved) -> HashSet<ObjectId> {
     let mut containment = Containment::new(unsaved, saved);
     let (mut relaxed, mut keeps) = (HashSet::new(), Vec::new());
+    let mut looked = 0;
     for tip in tips {
+        if tip.aside == Aside::No && relaxed.contains(&tip.commit) {
+            continue;
+        }
+        looked += 1;
         let found = match tip.aside {
-            Aside::No if relaxed.contains(&tip.commit) => continue,
+            _ if looked > MOST_LOOKED_FOR => None,
             Aside::No => containment.of_branch(&tip.commit),
             // A dropped stash is one still.
             Aside::Adrift if unsaved[&tip.commit].parents.len() > 1 => containment.of_stash(&tip.commit),

@@ -29,6 +29,9 @@ pub(crate) struct Wanted {
     pub(crate) end: Option<Held>,
 }
 
+/// Texts that are compared line by line for one repository; the rest is compared as a whole only.
+const MOST_TEXTS: usize = 2_000;
+
 /// Compares, and remembers what it has read.
 pub(crate) struct Landing<'s> {
     saved: &'s Saved,
@@ -37,6 +40,7 @@ pub(crate) struct Landing<'s> {
     made: HashMap<(Origin, ObjectId, ObjectId), Option<Changes>>,
     /// Answers for three versions of a text: before, there and here.
     carried: HashMap<(Origin, [ObjectId; 3]), bool>,
+    texts: usize,
 }
 
 /// Regular files: only these are text.
@@ -49,7 +53,7 @@ const GITLINK: u16 = 0o160_000;
 impl<'s> Landing<'s> {
     pub(crate) fn new(saved: &'s Saved) -> Self {
         let (here, kept) = (Lookup::default(), Lookup::default());
-        Self { saved, here, kept, made: HashMap::new(), carried: HashMap::new() }
+        Self { saved, here, kept, made: HashMap::new(), carried: HashMap::new(), texts: 0 }
     }
 
     fn stores(&self, origin: Origin) -> &'s Stores {
@@ -88,7 +92,8 @@ impl<'s> Landing<'s> {
             if let Some(known) = self.carried.get(&key) {
                 return *known;
             }
-            let carried = self.carries(origin, key.1).unwrap_or(false);
+            self.texts += 1;
+            let carried = self.texts <= MOST_TEXTS && self.carries(origin, key.1).unwrap_or(false);
             self.carried.insert(key, carried);
             carried
         })
@@ -110,8 +115,14 @@ impl<'s> Landing<'s> {
             self.made.insert(key, made);
         }
         let Some(made) = &self.made[&key] else { return false };
-        let same_paths = made.len() == change.len() && made.keys().eq(change.keys());
-        same_paths && made.values().zip(change.values()).all(|(there, here)| self.is_same(origin, *there, *here))
+        if made.len() != change.len() || !made.keys().eq(change.keys()) {
+            return false;
+        }
+        self.texts += made.values().zip(change.values()).filter(|(there, here)| there != here).count();
+        let pairs = made.values().zip(change.values());
+        pairs
+            .into_iter()
+            .all(|(there, here)| (there == here || self.texts <= MOST_TEXTS) && self.is_same(origin, *there, *here))
     }
 
     fn is_same(&self, origin: Origin, there: (Option<Held>, Option<Held>), here: (Option<Held>, Option<Held>)) -> bool {

@@ -19,6 +19,8 @@ mod doubts;
 mod examine;
 mod git_dir;
 mod history;
+#[doc(hidden)]
+pub mod hostile;
 mod ignore;
 mod index;
 mod landing;

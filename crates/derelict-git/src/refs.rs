@@ -116,6 +116,15 @@ impl Refs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => return self.unreadable.push(format!("cannot read packed-refs: {error}")),
         };
+        self.parse_packed(&text, hash, loose);
+    }
+
+    pub(crate) fn parse_packed(
+        &mut self,
+        text: &[u8],
+        hash: gix_hash::Kind,
+        loose: &std::collections::HashSet<Vec<u8>>,
+    ) {
         for (number, line) in text.lines().enumerate() {
             if line.starts_with(b"#") || line.starts_with(b"^") || line.is_empty() {
                 continue;
@@ -259,7 +268,7 @@ fn from_tables(stack: Stack) -> Vec<Reflog> {
     logs
 }
 
-fn parse_reflog(name: Vec<u8>, text: &[u8], hash: gix_hash::Kind, unreadable: &mut Vec<String>) -> Reflog {
+pub(crate) fn parse_reflog(name: Vec<u8>, text: &[u8], hash: gix_hash::Kind, unreadable: &mut Vec<String>) -> Reflog {
     let mut seen = std::collections::HashSet::new();
     let (mut objects, mut last) = (Vec::new(), None);
     let hex = hash.len_in_hex();
@@ -278,7 +287,7 @@ fn parse_reflog(name: Vec<u8>, text: &[u8], hash: gix_hash::Kind, unreadable: &m
     Reflog { name, objects, last }
 }
 
-fn parse_ref(text: &[u8], hash: gix_hash::Kind) -> Option<Head> {
+pub(crate) fn parse_ref(text: &[u8], hash: gix_hash::Kind) -> Option<Head> {
     let text = text.trim();
     match text.strip_prefix(b"ref:") {
         Some(target) => Some(Head::Branch(target.trim().to_vec())).filter(|_| target.trim().starts_with(b"refs/")),

@@ -171,8 +171,9 @@ impl<'t> Table<'t> {
             let inflated =
                 length.checked_sub(skipped + 4).filter(|_| kind == b'g').ok_or("a block of logs is missing")?;
             let mut block = vec![0; inflated];
+            let packed = self.data.get(read.at..end).ok_or("a block of logs is cut off")?;
             let (_, consumed, produced) = gix_zlib::Inflate::default()
-                .once(&self.data[read.at..end], &mut block)
+                .once(packed, &mut block)
                 .map_err(|error| format!("a block of logs cannot be inflated: {error}"))?;
             if produced != inflated || consumed == 0 {
                 return Err("a block of logs is cut off".into());

@@ -290,7 +290,7 @@ impl WorkTree<'_, '_> {
 
     /// A clean file whose object is only a pointer: its content is what git-lfs keeps.
     fn smudged(&mut self, at: &Entry<'_>, id: &ObjectId) {
-        if self.attributes.is_empty() || at.stat.kind() != FileType::RegularFile {
+        if !self.attributes.mention_lfs() || at.stat.kind() != FileType::RegularFile {
             return;
         }
         let conversion = self.attributes.of(&at.path[self.base..], self.line_endings);
