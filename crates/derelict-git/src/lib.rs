@@ -10,19 +10,32 @@
 //! `containment` (squash and rebase); `refs`, `settings` and `repository` read git's files; `proof`
 //! and `report` collect the answers.
 
+mod attributes;
 mod commits;
 mod containment;
 mod content;
+mod conversion;
+mod doubts;
 mod examine;
 mod git_dir;
 mod history;
+#[doc(hidden)]
+pub mod hostile;
 mod ignore;
 mod index;
+mod landing;
+mod lfs;
+mod lines;
+mod linked;
 mod proof;
 mod rebuildable;
 mod refs;
+mod reftable;
 mod report;
 mod repository;
+mod rewrites;
+mod saved;
+mod saved_files;
 mod settings;
 mod stat;
 mod surroundings;

@@ -12,6 +12,7 @@ use gix_hash::ObjectId;
 use crate::commits::{Peeled, Stores};
 use crate::refs::{Refs, read_limited};
 use crate::repository::{Objects, open_store};
+use crate::rewrites::Rewrites;
 use crate::settings::{CONFIG_BYTES, Settings};
 use crate::trees::list;
 
@@ -30,6 +31,7 @@ pub struct Surroundings {
     swept_root: PathBuf,
     keepers: Vec<PathBuf>,
     borrowers: Vec<Borrower>,
+    rewrites: Rewrites,
     read: Mutex<HashMap<PathBuf, Option<Arc<Keeper>>>>,
 }
 
@@ -37,6 +39,7 @@ pub struct Surroundings {
 pub(crate) struct Keeper {
     /// The objects its refs name, tags unpeeled.
     pub(crate) tips: HashSet<ObjectId>,
+    pub(crate) git_dir: PathBuf,
     store: Arc<gix_odb::Store>,
     hash: gix_hash::Kind,
     /// Trees found whole, and tips with the answer for each.
@@ -54,7 +57,20 @@ impl Surroundings {
     /// repository inside it saves nothing, unless it is one of the `keepers`, which stay.
     #[must_use]
     pub fn new(swept_root: PathBuf, keepers: Vec<PathBuf>, borrowers: Vec<Borrower>) -> Self {
-        Self { swept_root, keepers, borrowers, read: Mutex::default() }
+        Self { swept_root, keepers, borrowers, rewrites: Rewrites::default(), read: Mutex::default() }
+    }
+
+    /// With what the user and the system configured for git: files in the order in which git reads them, and
+    /// the home directory that `~` stands for in them. It can only take savings away: an address that these
+    /// files lead to a directory of this machine is no forge.
+    #[must_use]
+    pub fn with_git_configuration(mut self, files: &[PathBuf], home: Option<&Path>) -> Self {
+        self.rewrites = Rewrites::of_files(files, home);
+        self
+    }
+
+    pub(crate) fn rewrites(&self) -> &Rewrites {
+        &self.rewrites
     }
 
     /// The keepers that lie beside a directory or beside one of its ancestors.
@@ -114,10 +130,10 @@ impl Keeper {
             return None;
         }
         let store = open_store(&git_dir.join("objects"), settings.hash).ok()?;
-        let refs = Refs::read(&git_dir, settings.hash);
+        let refs = Refs::read(&git_dir, &settings);
         let objects = Objects::of(&store, settings.hash);
         let tips = refs.direct.iter().map(|(_, id)| *id).filter(|id| objects.has(id)).collect();
-        Some(Self { tips, store, hash: settings.hash, checked: Mutex::default() })
+        Some(Self { tips, git_dir, store, hash: settings.hash, checked: Mutex::default() })
     }
 
     /// Whether a tip is really here: its commits, as far back as is looked, and every file of them.

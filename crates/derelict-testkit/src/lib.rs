@@ -7,10 +7,12 @@
 
 pub mod devlaunch;
 pub mod disks;
+pub mod formats;
 pub mod git;
 pub mod guards;
 pub mod postgres;
 pub mod promtool;
+pub mod proofs;
 pub mod records;
 pub mod run;
 pub mod scratch;
