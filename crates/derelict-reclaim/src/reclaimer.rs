@@ -171,6 +171,11 @@ impl Reclaim for Reclaimer {
                 escaped(&handle.path())
             );
             Refusal { path: trash, why }
+        })?;
+        // Only what is durable may be written down as done: after a loss of power it would lie in the trash, unknown.
+        make_durable(&handle.place.parent).map_err(|errno| {
+            let why = format!("it was put back, and that cannot be made durable: {}", words(errno));
+            Refusal { path: handle.path(), why }
         })
     }
 

@@ -159,9 +159,16 @@ fn settle(reclaimer: &Reclaimer, open: &OpenIntent) -> Recovered {
             Found::Unseen(errno) => return undecided(&place.path_of(name), words(errno)),
         }
     }
+    // What is seen here has to be what a loss of power would leave before the intent is closed.
+    if let Err(errno) = make_durable(&place.parent) {
+        return undecided(path, words(errno));
+    }
     match look(&place.name) {
         Found::Same => came_back(open),
-        Found::Nothing => Recovered::Gone { path: path.clone(), release: reclaimer.release_record(below_root) },
+        Found::Nothing => match trash::holding(&place.parent, identity) {
+            Some(name) => undecided(&place.path_of(&name), "another derelict has it in its trash".to_owned()),
+            None => Recovered::Gone { path: path.clone(), release: reclaimer.release_record(below_root) },
+        },
         Found::Another => Recovered::Gone { path: path.clone(), release: Release::NothingRecorded },
         Found::Unseen(errno) => undecided(path, words(errno)),
     }

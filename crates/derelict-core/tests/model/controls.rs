@@ -1,6 +1,9 @@
 //! The controls: each part of the protocol that is left out or misplaced breaks a promise, in a
 //! scenario that holds with it. The shortest counter-example is printed.
 
+use derelict_core::ids::Timestamp;
+use derelict_core::record::Disposal;
+
 use crate::owner::Kind;
 use crate::state::{CreatorsLock, Flaw, Scenario};
 
@@ -12,6 +15,7 @@ const NO_INTENT: &str = "a change on disk had no durable intent before it";
 const HALF_LIVE: &str = "a half-removed tree lies under a live name";
 const MEETS_HALF: &str = "an owner came into a half-removed tree";
 const UNKNOWN: &str = "a tree lies in the trash that its journal does not know";
+const NOT_ASIDE: &str = "what was set aside is not where its journal says";
 const RECORD: &str = "a record was dropped while its directory was still there";
 
 /// The scenario holds with the whole protocol, and without this part of it exactly this promise
@@ -113,6 +117,12 @@ fn a_record_is_not_dropped_where_something_lies_again() {
 #[test]
 fn what_another_journal_has_in_its_trash_is_not_gone() {
     breaks(Flaw::GoneUnlooked, RECORD, Scenario { reapers: 2, kills: 2, ..Scenario::calm() });
+}
+
+#[test]
+fn what_is_set_aside_must_be_durably_where_the_journal_says() {
+    let disposal = Disposal::Quarantine { until: Timestamp::new(2_000_000, 0) };
+    breaks(Flaw::SetAsideNotDurable, NOT_ASIDE, Scenario { disposal, power_cuts: 1, ..Scenario::calm() });
 }
 
 /// The residual risk that the documentation names: no step on this host can see an owner on another

@@ -50,6 +50,7 @@ pub(crate) enum Call {
     Fence(Dir),
     SecondLook(Dir),
     PutBack(Dir),
+    SetAside(Dir),
     Discard(Dir),
     Release(Dir),
     Settle(Dir, Ending),
@@ -61,6 +62,7 @@ pub(crate) enum Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Finished,
+    SetAside,
     Unfinished,
 }
 
@@ -83,6 +85,7 @@ pub(crate) enum Answer {
 pub(crate) struct Program {
     approved: ApprovedPlan,
     planned: Seen,
+    disposal: Disposal,
     nodes: Vec<Node>,
     runs: usize,
 }
@@ -99,7 +102,7 @@ pub(crate) type NodeId = u32;
 
 impl Program {
     /// The sweep of a plan that removes directories `0..dirs`. Their work is what force accepts.
-    pub(crate) fn new(dirs: u8, work: Work) -> Self {
+    pub(crate) fn new(dirs: u8, work: Work, disposal: Disposal) -> Self {
         let planned = Seen { work, ..Seen::default() };
         let judged = (0..dirs).map(|dir| {
             let evidence = evidence(planned);
@@ -112,7 +115,7 @@ impl Program {
         assert_eq!(plan.removals().len(), usize::from(dirs), "the plan must remove what the model plans to");
         let seen = plan.digest();
         let approved = plan.approve(Consent::Operator { seen }).expect("because it was seen");
-        let mut program = Self { approved, planned, nodes: Vec::new(), runs: 0 };
+        let mut program = Self { approved, planned, disposal, nodes: Vec::new(), runs: 0 };
         program.grow(Vec::new());
         program
     }
@@ -151,7 +154,7 @@ impl Program {
         let run = || {
             let (mut observe, mut lock, mut reclaim, mut journal) = (&tape, &tape, &tape, &tape);
             let world = World { observe: &mut observe, lock: &mut lock, reclaim: &mut reclaim, journal: &mut journal };
-            sweep(&self.approved, &POLICY, NOW, Disposal::Discard, world, || None, |_| {})
+            sweep(&self.approved, &POLICY, NOW, self.disposal, world, || None, |_| {})
         };
         let ended = catch_unwind(AssertUnwindSafe(run));
         let Tape { at, asked, .. } = tape;
@@ -264,9 +267,9 @@ impl Reclaim for &Tape<'_> {
         if self.ask(Call::PutBack(*handle)) == Answer::Done { Ok(()) } else { Err(refusal()) }
     }
 
-    /// The model discards at once: what is set aside is a tree in the trash that nobody touches.
-    fn set_aside(&mut self, _: Cleared<'_>, _: &Dir, _: IntentId) -> Result<(), Refusal> {
-        Err(refusal())
+    fn set_aside(&mut self, cleared: Cleared<'_>, handle: &Dir, _: IntentId) -> Result<(), Refusal> {
+        assert_eq!(dir_of(cleared.candidate()), *handle, "the permit is for the open directory");
+        if self.ask(Call::SetAside(*handle)) == Answer::Done { Ok(()) } else { Err(refusal()) }
     }
 
     fn discard(&mut self, cleared: Cleared<'_>, handle: Dir, _: IntentId) -> Discard {
@@ -300,9 +303,8 @@ impl Journal for &Tape<'_> {
 fn ending(outcome: &Outcome) -> Ending {
     match outcome {
         Outcome::Removed { .. } | Outcome::Vanished | Outcome::Resurrected(_) | Outcome::Changed(_) => Ending::Finished,
-        Outcome::Quarantined | Outcome::Refused { .. } | Outcome::Busy { .. } | Outcome::Interrupted { .. } => {
-            Ending::Unfinished
-        }
+        Outcome::Quarantined => Ending::SetAside,
+        Outcome::Refused { .. } | Outcome::Busy { .. } | Outcome::Interrupted { .. } => Ending::Unfinished,
     }
 }
 

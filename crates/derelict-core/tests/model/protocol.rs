@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use derelict_core::ids::Timestamp;
+use derelict_core::record::Disposal;
+
 use crate::owner::Kind;
 use crate::state::{CreatorsLock, Journals, Scenario};
 
@@ -116,4 +119,23 @@ fn every_directory_of_a_sweep_has_one_fate_though_it_stops_in_the_middle() {
     let scenario = Scenario { dirs: 2, owners: vec![Kind::Resumer], kills: 1, faults: 1, ..Scenario::calm() };
     let taken = holds("two directories", &scenario);
     took(&taken, &["loses the source of owners", "cannot write its intent", "reports"]);
+}
+
+#[test]
+fn what_is_set_aside_is_whole_and_known_to_its_journal_whoever_comes_and_whoever_is_killed() {
+    for (name, calm) in everywhere() {
+        let disposal = Disposal::Quarantine { until: Timestamp::new(2_000_000, 0) };
+        let calm = Scenario { disposal, ..calm };
+        let killed = holds(&format!("{name}, set aside"), &Scenario { kills: 2, faults: 2, ..calm.clone() });
+        took(&killed, &["makes durable that it is set aside", "puts it back"]);
+        holds(&format!("{name}, set aside, power"), &Scenario { kills: 1, power_cuts: 1, faults: 1, ..calm });
+    }
+}
+
+/// With a grace that outlasts the delay of its recording, nothing of an owner on another host is lost.
+#[test]
+fn an_owner_on_another_host_loses_nothing_to_a_quarantine() {
+    let disposal = Disposal::Quarantine { until: Timestamp::new(2_000_000, 0) };
+    let remote = Scenario { disposal, owners: vec![Kind::Remote], lock: CreatorsLock::None, ..Scenario::calm() };
+    holds("an owner on another host, set aside", &Scenario { kills: 1, ..remote });
 }

@@ -254,6 +254,7 @@ fn loses(call: &Call) -> bool {
         | Call::Open(_)
         | Call::Fence(_)
         | Call::PutBack(_)
+        | Call::SetAside(_)
         | Call::Discard(_)
         | Call::Release(_)
         | Call::Unlock(_)
@@ -269,6 +270,7 @@ fn fault(call: &Call, reaper: &Reaper) -> Option<(&'static str, Answer)> {
         Call::Intend(_) => at_first("cannot write its intent"),
         Call::Fence(_) => at_first("is refused the rename"),
         Call::PutBack(_) => at_first("is refused the way back"),
+        Call::SetAside(_) => None,
         Call::Discard(_) => (reaper.at > UNLINKING && reaper.at <= EMPTIED)
             .then_some(("meets an entry that will not go", Answer::Stuck)),
         Call::Release(_) => at_first("cannot drop the record"),

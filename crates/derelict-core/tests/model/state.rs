@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use derelict_core::record::Disposal;
+
 use crate::explore::{CounterExample, Explored, Step, explore};
 use crate::owner::Owner;
 use crate::program::Program;
@@ -20,6 +22,7 @@ pub(crate) enum Flaw {
     UsersAfterContents,
     TraceAfterProof,
     NoMark,
+    SetAsideNotDurable,
     MarkNotDurable,
     PutBackNotDurable,
     AnyIdentity,
@@ -52,6 +55,8 @@ pub(crate) struct Scenario {
     pub(crate) dirs: u8,
     /// What the planned directories hold, accepted by force.
     pub(crate) work: Work,
+    /// What becomes of what passes the second look.
+    pub(crate) disposal: Disposal,
     pub(crate) reapers: u8,
     pub(crate) owners: Vec<crate::owner::Kind>,
     pub(crate) lock: CreatorsLock,
@@ -71,6 +76,7 @@ impl Scenario {
         Self {
             dirs: 1,
             work: 0,
+            disposal: Disposal::Discard,
             reapers: 1,
             owners: Vec::new(),
             lock: CreatorsLock::Shared,
@@ -88,7 +94,7 @@ impl Scenario {
 
     /// Explores all of it.
     pub(crate) fn explore(&self) -> Result<(Explored, usize), CounterExample> {
-        let program = RefCell::new(Program::new(self.dirs, self.work));
+        let program = RefCell::new(Program::new(self.dirs, self.work, self.disposal));
         let first = State::first(self);
         let explored = explore(
             first,
@@ -192,10 +198,17 @@ impl State {
                 Name::Trash(..) if world.is_half(ino) => {
                     return Err(Breach("a half-removed tree looks whole in the trash"));
                 }
+                Name::Trash(journal, dir) if line(journal, dir) == Line::SetAside => {}
                 Name::Trash(journal, dir) | Name::Begun(journal, dir) if line(journal, dir) != Line::Intended => {
                     return Err(Breach("a tree lies in the trash that its journal does not know"));
                 }
                 Name::Live(_) | Name::Moved(_) | Name::Trash(..) | Name::Begun(..) => {}
+            }
+        }
+        for dir in 0..scenario.dirs {
+            let aside = |journal| line(journal, dir) == Line::SetAside && world.at(Name::Trash(journal, dir)).is_none();
+            if (0..2).any(aside) {
+                return Err(Breach("what was set aside is not where its journal says"));
             }
         }
         self.nothing_is_missing(scenario)
@@ -229,7 +242,10 @@ impl State {
                 return Err(Breach("a record is left of a directory that is gone"));
             }
         }
-        let quiet = scenario.owners.is_empty() && scenario.faults == 0 && scenario.power_cuts == 0;
+        let quiet = scenario.disposal == Disposal::Discard
+            && scenario.owners.is_empty()
+            && scenario.faults == 0
+            && scenario.power_cuts == 0;
         let put_back = self.reapers.iter().any(|reaper| reaper.was_killed);
         if quiet && !put_back && (0..scenario.dirs).any(|dir| left(usize::from(dir))) {
             return Err(Breach("nobody came back and nothing went wrong, and yet a directory stayed"));

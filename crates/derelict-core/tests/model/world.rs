@@ -63,6 +63,8 @@ pub(crate) struct Tree {
 pub(crate) enum Line {
     Nothing,
     Intended,
+    /// It waits in the trash for the end of its grace.
+    SetAside,
     Finished,
 }
 
@@ -283,7 +285,9 @@ impl World {
     fn intended(&self, journal: u8, dir: Dir) -> Result<(), Breach> {
         match self.journals[usize::from(journal)][usize::from(dir)] {
             Line::Intended => Ok(()),
-            Line::Nothing | Line::Finished => Err(Breach("a change on disk had no durable intent before it")),
+            Line::Nothing | Line::SetAside | Line::Finished => {
+                Err(Breach("a change on disk had no durable intent before it"))
+            }
         }
     }
 

@@ -230,9 +230,13 @@ impl Reclaim for Port<'_> {
         put_back.map_err(refusal)
     }
 
-    /// The stories discard at once; what was set aside would stay in the trash.
-    fn set_aside(&mut self, _: Cleared<'_>, handle: &Handle, intent: IntentId) -> Result<(), Refusal> {
-        drop(self.turn(&format!("set w{} aside as {intent}", handle.workspace)));
+    fn set_aside(&mut self, cleared: Cleared<'_>, handle: &Handle, _: IntentId) -> Result<(), Refusal> {
+        drop(cleared);
+        let mut ground = self.turn(&format!("set aside w{}", handle.workspace));
+        if Self::fails(&mut ground) {
+            return Err(refusal("not durable"));
+        }
+        ground.expect(handle.ino, FateName::Quarantined);
         Ok(())
     }
 

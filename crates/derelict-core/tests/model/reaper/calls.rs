@@ -36,6 +36,12 @@ pub(super) fn carry_on(state: &mut State, number: usize, call: &Call, model: &Mo
         Call::Fence(dir) => fence(state, number, dir, model),
         Call::SecondLook(dir) => second_look(state, number, dir, model),
         Call::PutBack(dir) => put_back(state, number, dir, model),
+        Call::SetAside(_) => {
+            if !model.scenario.has(Flaw::SetAsideNotDurable) {
+                state.world.sync();
+            }
+            done("makes durable that it is set aside")
+        }
         Call::Discard(dir) => discard(state, number, dir, model),
         Call::Release(dir) => {
             let (what, released) = release(state, dir, model);
@@ -45,6 +51,7 @@ pub(super) fn carry_on(state: &mut State, number: usize, call: &Call, model: &Mo
             let journal = usize::from(state.reapers[number].journal);
             match ending {
                 Ending::Finished => state.world.journals[journal][usize::from(dir)] = Line::Finished,
+                Ending::SetAside => state.world.journals[journal][usize::from(dir)] = Line::SetAside,
                 Ending::Unfinished => {}
             }
             done("writes down how it ended")
