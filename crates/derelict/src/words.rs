@@ -215,7 +215,7 @@ fn outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Removed { release, .. } => match release {
             Release::Dropped(keys) => format!("removed, with {}", text::count(keys.count() as u64, text::RECORD)),
-            Release::NothingRecorded => "removed; it had no record".into(),
+            Release::NothingRecorded => "removed".into(),
             Release::Failed(why) => format!("removed, but its record stays: {why}"),
         },
         Outcome::Quarantined => "set aside until its grace is over".into(),

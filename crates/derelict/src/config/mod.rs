@@ -8,6 +8,8 @@ mod layers;
 mod owner;
 mod paperclip;
 mod resolve;
+#[cfg(test)]
+mod rules;
 mod schema;
 mod value;
 

@@ -192,13 +192,13 @@ impl Reader<'_> {
     }
 
     /// A span that no place but `/etc` may push below its floor.
-    fn floored(&mut self, path: &str, floor: &str) -> Duration {
+    fn floored(&mut self, path: &str, at: &str) -> Duration {
         let span = self.span(path);
-        if let Some(least) = self.optional(floor, |raw| value::span(raw, 0, u64::MAX))
+        if let Some(least) = self.optional(at, |raw| value::span(raw, 0, u64::MAX))
             && span < least
         {
             let floor = value::shown_span(least.as_secs());
-            self.complain(path, &format!("it has to be at least {floor}, by {}", self.place_of("floors.idle")));
+            self.complain(path, &format!("it has to be at least {floor}, by {}", self.place_of(at)));
         }
         span
     }

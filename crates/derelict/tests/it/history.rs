@@ -58,7 +58,7 @@ fn swept() -> Cache {
             0,
             "agents",
             &[
-                directory(0, json!("/srv/agents/one"), "removed", "removed; it had no record"),
+                directory(0, json!("/srv/agents/one"), "removed", "removed"),
                 directory(0, json!("/srv/agents/two"), "referenced", "kept: agents-db: two opens it"),
                 directory(0, json!({ "hex": "2f7372762f6167656e74732fff0a" }), "undetermined", "kept: \u{1b}[31mred"),
             ],
@@ -144,7 +144,7 @@ fn a_sweep_is_told_with_every_fate_its_rule_its_reason_and_its_evidence() {
     assert_eq!(each(&told["sweeps"], "id"), [id(0)]);
     assert_eq!((&told["sweeps"][0]["plan"], &told["sweeps"][0]["measured_bytes"]), (&json!(PLAN), &json!(-4096)));
     let removed = json!({
-        "sweep": id(0), "path": "/srv/agents/one", "fate": "removed", "why": "removed; it had no record",
+        "sweep": id(0), "path": "/srv/agents/one", "fate": "removed", "why": "removed",
         "rule": "6 of 6: nobody owns it, nothing holds it, and nothing would be lost", "evidence": EVIDENCE,
         "last_used": "2025-10-22 12:00:00 UTC", "touched": null, "entries": 12, "bytes": 4096, "intent": 7,
     });
@@ -175,7 +175,7 @@ fn a_path_is_told_with_every_sweep_that_saw_it_however_it_is_named() {
     let expected = format!(
         "2025-12-01 12:00:00 UTC  removed  /srv/agents/one
     rule      6 of 6: nobody owns it, nothing holds it, and nothing would be lost
-    why       removed; it had no record
+    why       removed
     times     last used 2025-10-22 12:00:00 UTC, touched not told
     size      4.0 KiB, 12 entries
     evidence  {EVIDENCE}
