@@ -248,7 +248,7 @@ fn a_query_that_does_not_fit_is_refused_by_name() {
         ("select id from nowhere", "the owner query failed in DIR/owners.db: no such table: nowhere"),
         (
             "select id, used as last_used_at from owners",
-            "in DIR/owners.db: the owner query takes 0 parameters instead of one, ?1: the ids as a JSON array, as in `id IN (SELECT value FROM json_each(?1))`",
+            "in DIR/owners.db: the owner query takes 0 parameters instead of one, ?1: the ids as a JSON array, as in `FROM json_each(?1) AS asked JOIN workspaces AS w ON w.id = asked.value`",
         ),
         ("select id from owners where ?1", "in DIR/owners.db: the owner query returns no column `last_used_at`"),
         (
