@@ -75,7 +75,7 @@ fn main() {
         inserted.expect("because ids are unique");
     }
     transaction.commit().expect("because there is room");
-    let query = "select id, last_used_at from owners where id in (select value from json_each(?1))";
+    let query = "select o.id, o.last_used_at from json_each(?1) as asked join owners as o on o.id = asked.value";
     for (name, scheme) in [("SQLite, text", IdScheme::Text), ("SQLite, uuid in text", IdScheme::Uuid)] {
         let settings = SqliteSettings {
             path: path.clone(),

@@ -167,7 +167,7 @@ fn a_wal_database_in_a_directory_that_is_read_only_to_us_is_read_if_its_program_
     let why = ask().unwrap_err().replace(&path.display().to_string(), "FILE");
     assert_eq!(
         why,
-        "the owner query failed in FILE: attempt to write a readonly database; in WAL mode its -wal and -shm files have to be \
+        "cannot open FILE: attempt to write a readonly database; in WAL mode its -wal and -shm files have to be \
          readable, and its directory writable if they are missing"
     );
     give_to(world.scratch.path(), NOBODY);
@@ -234,7 +234,7 @@ fn a_database_that_somebody_keeps_locked_is_waited_for_within_bounds() {
     let program = world.program("begin exclusive");
     let settings = SqliteSettings { timeout: Duration::from_millis(100), ..settings(&world.path(), QUERY) };
     let why = world.refusal(settings);
-    assert_eq!(why, "the owner query failed in DIR/owners.db: database is locked");
+    assert_eq!(why, "cannot open DIR/owners.db: database is locked");
     drop(program);
 }
 
@@ -248,7 +248,7 @@ fn a_query_that_does_not_fit_is_refused_by_name() {
         ("select id from nowhere", "the owner query failed in DIR/owners.db: no such table: nowhere"),
         (
             "select id, used as last_used_at from owners",
-            "in DIR/owners.db: the owner query takes 0 parameters instead of one, ?1: the ids as a JSON array, as in `id IN (SELECT value FROM json_each(?1))`",
+            "in DIR/owners.db: the owner query takes 0 parameters instead of one, ?1: the ids as a JSON array, as in `FROM json_each(?1) AS asked JOIN workspaces AS w ON w.id = asked.value`",
         ),
         ("select id from owners where ?1", "in DIR/owners.db: the owner query returns no column `last_used_at`"),
         (
@@ -289,7 +289,7 @@ fn a_file_that_is_no_database_or_not_there_is_named() {
     );
     let text = world.scratch.path().join("text.db");
     write(&text, "this is no database at all, however long one may look at it".repeat(100));
-    assert_eq!(world.refusal(settings(&text, QUERY)), "the owner query failed in DIR/text.db: file is not a database");
+    assert_eq!(world.refusal(settings(&text, QUERY)), "cannot open DIR/text.db: file is not a database");
     let empty = world.scratch.path().join("empty.db");
     write(&empty, "");
     assert_eq!(world.refusal(settings(&empty, QUERY)), "the owner query failed in DIR/empty.db: no such table: owners");

@@ -23,7 +23,7 @@ const CREDIBLE_SECONDS: std::ops::Range<i64> = 946_684_800..253_402_300_800;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     #[error(
-        "{query} takes {found} parameters instead of one, ?1: the ids as a JSON array, as in `id IN (SELECT value FROM json_each(?1))`"
+        "{query} takes {found} parameters instead of one, ?1: the ids as a JSON array, as in `FROM json_each(?1) AS asked JOIN workspaces AS w ON w.id = asked.value`"
     )]
     Parameters { query: &'static str, found: usize },
     #[error("{query} is no query that only reads")]
