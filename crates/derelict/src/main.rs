@@ -80,7 +80,7 @@ fn run(cli: Cli) -> Exit {
     let ended = match cli.command {
         Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
         Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
-        Command::History(flags) => history(&flags, &mut console),
+        Command::History(flags) => tell_history(&flags, &mut console),
         Command::Quarantine(flags) => quarantine::run(&flags, &Host::read(), &mut console),
         Command::Restore(flags) => restore::run(&flags, &Host::read(), &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
@@ -93,7 +93,7 @@ fn run(cli: Cli) -> Exit {
 }
 
 /// The history is where the configuration says that state is, and beside it in the ledger that it names.
-fn history(flags: &cli::History, console: &mut Console) -> Result<Exit, Failure> {
+fn tell_history(flags: &cli::History, console: &mut Console) -> Result<Exit, Failure> {
     let config = config::load(&config::command::sources(flags.config.clone())).map_err(Failure::usage)?;
     let state = reaper::state(&config, &Host::read())?;
     history::run(flags, &state, &config.ledger, console)
