@@ -1,5 +1,5 @@
 //! How hard a removal works the file system: a ceiling in operations a second, and whether it steps
-//! aside for others. Every call that asks something of a tree goes through a [`Hand`]. The rules are
+//! aside for others. Every call that asks something of a tree goes through a `Hand`. The rules are
 //! `bucket`'s and `backoff`'s; here is the waiting.
 //!
 //! While calls are answered in microseconds and there is no ceiling, nobody is in anybody's way: the
