@@ -122,7 +122,7 @@ impl<'t> Table<'t> {
                 .unwrap_or(end)
         };
         let refs_end = if first == Some(b'r') { after(0) } else { 0 };
-        let logs = (log > 0 || first == Some(b'g')).then(|| (log, if log_index > log { log_index } else { end }));
+        let logs = (log > 0 || first == Some(b'g')).then_some((log, if log_index > log { log_index } else { end }));
         if !matches!(first, None | Some(b'r' | b'g')) {
             return Err("it begins with a block of no known kind".into());
         }

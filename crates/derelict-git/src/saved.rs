@@ -111,7 +111,7 @@ fn remote_address(remote: &Remote, rewrites: &Rewrites, standing: &Standing<'_>)
     let is_forge = |url: &BString| matches!(address(url, standing), Address::Forge);
     match address(&addresses.likely, standing) {
         Address::Forge if addresses.perhaps.is_none_or(|urls| !urls.iter().all(is_forge)) => Address::Nowhere,
-        certain => certain,
+        certain @ (Address::Forge | Address::Directory(_) | Address::Nowhere) => certain,
     }
 }
 
