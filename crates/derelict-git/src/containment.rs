@@ -85,7 +85,7 @@ impl<'s> Containment<'s> {
             [base, index, files] => (base, index, Some(files)),
             _ => return None,
         };
-        let mut commits = vec![*tip];
+        let (mut commits, mut changed) = (vec![*tip], false);
         let bases = if self.unsaved.contains_key(base) {
             commits.extend(self.of_branch(base)?);
             self.strand(base)?.bases
@@ -96,6 +96,7 @@ impl<'s> Containment<'s> {
         let parts = [Some(tip), Some(index).filter(|index| self.unsaved.contains_key(*index))];
         for part in parts.into_iter().flatten() {
             let change = changes(&self.saved.stores, &before, &self.commit(part)?.tree).ok()?;
+            changed |= !change.is_empty();
             if !self.is_part_held(&bases, change)? {
                 return None;
             }
@@ -109,8 +110,10 @@ impl<'s> Containment<'s> {
                 return None;
             }
             commits.push(*files);
+            changed = true;
         }
-        Some(commits)
+        // One that holds nothing but a message is no stash.
+        changed.then_some(commits)
     }
 
     fn is_part_held(&mut self, bases: &BTreeSet<ObjectId>, change: Changes) -> Option<bool> {

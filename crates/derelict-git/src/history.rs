@@ -107,7 +107,15 @@ fn tell_unsaved(saved: &Saved, mut tips: Vec<Tip>, report: &mut Report<'_>) -> R
     let ids: Vec<ObjectId> = tips.iter().map(|tip| tip.commit).collect();
     let unsaved = difference(&saved.stores, &ids, &saved.tips(), MOST_COMMITS)?;
     tips.retain(|tip| unsaved.contains_key(&tip.commit));
-    tips.retain(|tip| tip.aside != Aside::Adrift || !saved.is_held(&tip.commit, &unsaved[&tip.commit]));
+    // What something names is not adrift, wherever it is stored.
+    let mut named = HashSet::new();
+    for tip in tips.iter().filter(|tip| tip.aside != Aside::Adrift) {
+        named.extend(reach(&unsaved, tip.commit, &named).into_iter().map(|(id, _)| id));
+    }
+    tips.retain(|tip| {
+        let (id, adrift) = (&tip.commit, tip.aside == Aside::Adrift);
+        !adrift || !(named.contains(id) || saved.is_held(id, &unsaved[id]))
+    });
     if tips.is_empty() {
         return Ok(unsaved.into_keys().collect());
     }

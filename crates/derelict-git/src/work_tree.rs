@@ -87,8 +87,12 @@ pub(crate) fn walk_work_tree(
     let git = &join(prefix, b".git");
     let all = index.as_ref().map(|index| 0..index.entries());
     let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), lists: [0; 2] };
-    let info = repo.and_then(|repo| read_limited(&repo.common_dir.join("info/attributes"), ATTRIBUTES_BYTES).ok());
-    let attributes = Attributes::with_info(info.as_deref().unwrap_or(&[]));
+    // Missing or unreadable, they convert nothing, and a file that differs is told as changed.
+    let info = repo.map(|repo| read_limited(&repo.common_dir.join("info/attributes"), ATTRIBUTES_BYTES));
+    let attributes = match info {
+        Some(Ok(text)) => Attributes::with_info(&text),
+        Some(Err(_)) | None => Attributes::default(),
+    };
     let converts = repo.is_some_and(|repo| repo.settings.converts_line_endings);
     let line_endings = if converts { LineEndings::Converted } else { LineEndings::Kept };
     let heaps = Vec::new();

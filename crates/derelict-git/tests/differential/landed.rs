@@ -84,8 +84,8 @@ pub(crate) fn stash_landed(objects: &mut Objects, stash: &Id, staying: &Staying)
             made.iter().all(|(path, (_, after))| flat.get(*path) == *after)
         });
         let merged = || made.values().all(|(_, after)| after.is_some()) && staying.ask.is_some();
-        let saved = files || whole || (merged() && merges_to_nothing(stash, false, staying));
-        if !saved {
+        let held = files || whole || (merged() && merges_to_nothing(stash, false, staying));
+        if !held {
             return false;
         }
     }
