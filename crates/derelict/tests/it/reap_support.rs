@@ -99,6 +99,18 @@ impl Sweep {
         self.directory(name)["why"].as_str().expect("because it is a text").to_owned()
     }
 
+    /// The digests of the evidence of those that ended in one way, by name.
+    pub(crate) fn proofs(&self, fate: &str) -> BTreeMap<String, Value> {
+        let of_it = self.directories().iter().filter(|one| one["fate"] == fate);
+        of_it.map(|one| (leaf(one), one["evidence"].clone())).collect()
+    }
+
+    /// What the history says that this sweep removed, sorted.
+    #[track_caller]
+    pub(crate) fn removed_in_history(&self, world: &Reaping, database: &Database) -> Vec<String> {
+        removed_by_history(world, database, self.value["id"].as_str().expect("because it is a text"))
+    }
+
     /// The names of those that ended in one way, sorted.
     pub(crate) fn named(&self, fate: &str) -> Vec<String> {
         let of_it = self.directories().iter().filter(|one| one["fate"] == fate);
@@ -106,6 +118,18 @@ impl Sweep {
         names.sort();
         names
     }
+}
+
+/// What the history says that a sweep removed, sorted.
+#[track_caller]
+pub(crate) fn removed_by_history(world: &Reaping, database: &Database, sweep: &str) -> Vec<String> {
+    let history = with(world, database, &["history", "--json", "--removed", sweep]).finish();
+    history.expect_code(0);
+    let value = history.json();
+    let directories = value["sweeps"][0]["directories"].as_array().or(value["directories"].as_array());
+    let mut names: Vec<String> = directories.into_iter().flatten().map(leaf).collect();
+    names.sort();
+    names
 }
 
 fn leaf(directory: &Value) -> String {

@@ -78,7 +78,7 @@ fn a_row_refreshed_between_the_re_check_and_the_fence_brings_the_workspace_back_
 }
 
 #[test]
-fn a_workspace_that_vanishes_or_is_replaced_before_its_turn_is_neither_removed_nor_a_failure() {
+fn a_workspace_that_vanishes_before_its_turn_is_told_apart_from_one_that_was_replaced() {
     let (world, database) = three();
     let gate = gate(&database, &id(0), 2);
     world.configure(GATED);
@@ -88,8 +88,9 @@ fn a_workspace_that_vanishes_or_is_replaced_before_its_turn_is_neither_removed_n
     derelict_testkit::scratch::rename(world.path(&id(2)), world.top().join("elsewhere"));
     let replaced = Snapshot::of(world.workspace(&id(2), 60));
     gate.release();
-    let sweep = Sweep::of(sweep.finish(), 0);
-    assert_eq!([0, 1, 2].map(|number| sweep.fate(&id(number))), ["removed", "vanished", "vanished"]);
+    let sweep = Sweep::of(sweep.finish(), 1);
+    assert_eq!([0, 1, 2].map(|number| sweep.fate(&id(number))), ["removed", "vanished", "refused"]);
+    assert!(sweep.why(&id(2)).contains("another directory lies here than the one that was planned"));
     replaced.assert_unchanged();
     assert_eq!(world.names(), [id(2)]);
 }
