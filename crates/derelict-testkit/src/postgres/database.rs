@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::programs::clean;
 
@@ -60,11 +60,7 @@ impl Database {
     /// # Panics
     /// When one fails.
     pub fn sql(&self, statements: &str) -> String {
-        let mut psql = clean(&self.bin.join("psql"));
-        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-f", "-"]);
-        psql.arg("-h").arg(&self.directory).args(["-p", &self.port.to_string(), "-d", &self.name]);
-        psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = psql.spawn().expect("because psql can be started");
+        let mut child = self.psql().spawn().expect("because psql can be started");
         let mut input = child.stdin.take().expect("because it is a pipe");
         // It may end at an error before it has read everything; what it says then is what counts.
         let _ = input.write_all(statements.as_bytes());
@@ -73,6 +69,15 @@ impl Database {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "psql: {errors}");
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// A client that reads its statements from a pipe.
+    pub(crate) fn psql(&self) -> Command {
+        let mut psql = clean(&self.bin.join("psql"));
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-f", "-"]);
+        psql.arg("-h").arg(&self.directory).args(["-p", &self.port.to_string(), "-d", &self.name]);
+        psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        psql
     }
 
     /// Ends every session with this database, as an administrator would.
