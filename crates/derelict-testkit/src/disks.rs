@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, UnmountFlags, mount_remount, unmount};
 
 use crate::git::tool;
+use crate::guards::Mounted;
 use crate::scratch::Scratch;
 
 /// Mebibytes of an image. It is sparse: this is what the file systems insist on, not what is written.
@@ -42,7 +43,8 @@ impl FileSystem {
 #[derive(Debug)]
 pub struct Disk {
     at: PathBuf,
-    // Goes last: the image lies in it.
+    // These go last, in this order: the image lies in them.
+    _memory: Option<Mounted>,
     _image: Scratch,
 }
 
@@ -53,14 +55,28 @@ impl Disk {
     /// When that fails, as it does for anybody but the superuser, or without the tools of the file system.
     #[must_use]
     pub fn mounted(kind: FileSystem, at: &Path) -> Self {
-        let size = IMAGE_MIB.iter().find(|(known, _)| *known == kind).map(|(_, mebibytes)| mebibytes << 20);
+        Self::of_image(kind, at, Scratch::new(), None)
+    }
+
+    /// The same with its image in memory, where nothing waits for a disk.
+    ///
+    /// # Panics
+    /// As [`Disk::mounted`].
+    #[must_use]
+    pub fn in_memory(kind: FileSystem, at: &Path) -> Self {
         let scratch = Scratch::new();
+        let memory = Mounted::tmpfs(scratch.path());
+        Self::of_image(kind, at, scratch, Some(memory))
+    }
+
+    fn of_image(kind: FileSystem, at: &Path, scratch: Scratch, memory: Option<Mounted>) -> Self {
+        let size = IMAGE_MIB.iter().find(|(known, _)| *known == kind).map(|(_, mebibytes)| mebibytes << 20);
         let image = scratch.path().join("image");
         let made = File::create(&image).and_then(|file| file.set_len(size.expect("because every kind has a size")));
         made.unwrap_or_else(|error| panic!("cannot make {}: {error}", image.display()));
         run(kind.make(), &[&image]);
         run(&["mount", "-o", "loop"], &[&image, at]);
-        Self { at: at.to_owned(), _image: scratch }
+        Self { at: at.to_owned(), _memory: memory, _image: scratch }
     }
 
     /// Makes it read-only, or writable again, while it is in use.

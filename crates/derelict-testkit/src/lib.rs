@@ -9,6 +9,7 @@ pub mod devlaunch;
 pub mod disks;
 pub mod git;
 pub mod guards;
+pub mod native;
 pub mod records;
 pub mod run;
 pub mod scratch;

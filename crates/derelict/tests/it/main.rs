@@ -9,6 +9,7 @@ mod crash;
 mod environment;
 mod explain;
 mod full_disk;
+mod kills;
 mod locks;
 mod ownership;
 mod quarantine;
