@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount_remount, unmount};
@@ -32,7 +33,7 @@ impl FileSystem {
 
     fn make(self) -> &'static [&'static str] {
         match self {
-            Self::Ext4 => &["mkfs.ext4", "-q", "-F", "-m", "0"],
+            Self::Ext4 => &["mkfs.ext4", "-q", "-F", "-m", "0", "-e", "remount-ro"],
             Self::Xfs => &["mkfs.xfs", "-q", "-f"],
             Self::Btrfs => &["mkfs.btrfs", "-q", "-f"],
         }
@@ -43,9 +44,10 @@ impl FileSystem {
 #[derive(Debug)]
 pub struct Disk {
     at: PathBuf,
+    image: PathBuf,
     // These go last, in this order: the image lies in them.
     _memory: Option<Mounted>,
-    _image: Scratch,
+    _scratch: Scratch,
 }
 
 impl Disk {
@@ -76,10 +78,35 @@ impl Disk {
         made.unwrap_or_else(|error| panic!("cannot make {}: {error}", image.display()));
         run(kind.make(), &[&image]);
         run(&["mount", "-o", "loop"], &[&image, at]);
-        Self { at: at.to_owned(), _memory: memory, _image: scratch }
+        Self { at: at.to_owned(), image, _memory: memory, _scratch: scratch }
     }
 
-    /// Makes it read-only, or writable again, while it is in use.
+    /// Lets an ext4 find an error in itself, upon which it is read-only at once, whoever writes to it.
+    ///
+    /// # Panics
+    /// When the kernel cannot be told to.
+    pub fn break_down(&self) {
+        let found = std::fs::metadata(&self.at).expect("because it is mounted");
+        let block = format!("/sys/dev/block/{}:{}", rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+        let device = std::fs::read_link(&block).unwrap_or_else(|error| panic!("cannot read {block}: {error}"));
+        let name = device.file_name().expect("because a device has a name").to_os_string();
+        let trigger = Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error");
+        std::fs::write(&trigger, "1").unwrap_or_else(|error| panic!("cannot write {}: {error}", trigger.display()));
+    }
+
+    /// Mends it after that, and mounts it again at the same place.
+    ///
+    /// # Panics
+    /// When somebody still uses it, or it cannot be mended.
+    pub fn repair(&self) {
+        run(&["umount"], &[&self.at]);
+        // It says by its exit code that it has mended something.
+        let mended = tool("e2fsck").args(["-f", "-y"]).arg(&self.image).output();
+        assert!(mended.is_ok_and(|ended| ended.status.code() <= Some(1)), "cannot mend {}", self.image.display());
+        run(&["mount", "-o", "loop"], &[&self.image, &self.at]);
+    }
+
+    /// Makes it read-only, or writable again, while nobody writes to it.
     ///
     /// # Panics
     /// When that fails; somebody who writes to it is a reason.

@@ -7,6 +7,7 @@
 
 pub mod devlaunch;
 pub mod disks;
+pub mod faulty;
 pub mod git;
 pub mod guards;
 pub mod native;

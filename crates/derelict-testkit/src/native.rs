@@ -21,6 +21,9 @@ pub struct Native {
 /// Kills a program right before a system call that changes something: `crash N REPORT PROGRAM [ARGUMENT…]`.
 pub static CRASH: Native = Native::new("crash", include_str!("../native/crash.c"), &[]);
 
+/// Shows a directory as a file system and fails where a name says so: [`crate::faulty`] mounts it.
+pub(crate) static FAULTY: Native = Native::new("faulty", include_str!("../fuse/faulty.c"), &["fuse3"]);
+
 impl Native {
     /// A program that is not compiled yet.
     #[must_use]
