@@ -4,11 +4,13 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount_remount, unmount};
 
 use crate::git::tool;
+use crate::guards::Mounted;
 use crate::scratch::Scratch;
 
 /// Mebibytes of an image. It is sparse: this is what the file systems insist on, not what is written.
@@ -31,7 +33,7 @@ impl FileSystem {
 
     fn make(self) -> &'static [&'static str] {
         match self {
-            Self::Ext4 => &["mkfs.ext4", "-q", "-F", "-m", "0"],
+            Self::Ext4 => &["mkfs.ext4", "-q", "-F", "-m", "0", "-e", "remount-ro"],
             Self::Xfs => &["mkfs.xfs", "-q", "-f"],
             Self::Btrfs => &["mkfs.btrfs", "-q", "-f"],
         }
@@ -42,8 +44,10 @@ impl FileSystem {
 #[derive(Debug)]
 pub struct Disk {
     at: PathBuf,
-    // Goes last: the image lies in it.
-    _image: Scratch,
+    image: PathBuf,
+    // These go last, in this order: the image lies in them.
+    _memory: Option<Mounted>,
+    _scratch: Scratch,
 }
 
 impl Disk {
@@ -53,17 +57,56 @@ impl Disk {
     /// When that fails, as it does for anybody but the superuser, or without the tools of the file system.
     #[must_use]
     pub fn mounted(kind: FileSystem, at: &Path) -> Self {
-        let size = IMAGE_MIB.iter().find(|(known, _)| *known == kind).map(|(_, mebibytes)| mebibytes << 20);
+        Self::of_image(kind, at, Scratch::new(), None)
+    }
+
+    /// The same with its image in memory, where nothing waits for a disk.
+    ///
+    /// # Panics
+    /// As [`Disk::mounted`].
+    #[must_use]
+    pub fn in_memory(kind: FileSystem, at: &Path) -> Self {
         let scratch = Scratch::new();
+        let memory = Mounted::tmpfs(scratch.path());
+        Self::of_image(kind, at, scratch, Some(memory))
+    }
+
+    fn of_image(kind: FileSystem, at: &Path, scratch: Scratch, memory: Option<Mounted>) -> Self {
+        let size = IMAGE_MIB.iter().find(|(known, _)| *known == kind).map(|(_, mebibytes)| mebibytes << 20);
         let image = scratch.path().join("image");
         let made = File::create(&image).and_then(|file| file.set_len(size.expect("because every kind has a size")));
         made.unwrap_or_else(|error| panic!("cannot make {}: {error}", image.display()));
         run(kind.make(), &[&image]);
         run(&["mount", "-o", "loop"], &[&image, at]);
-        Self { at: at.to_owned(), _image: scratch }
+        Self { at: at.to_owned(), image, _memory: memory, _scratch: scratch }
     }
 
-    /// Makes it read-only, or writable again, while it is in use.
+    /// Lets an ext4 find an error in itself, upon which it is read-only at once, whoever writes to it.
+    ///
+    /// # Panics
+    /// When the kernel cannot be told to.
+    pub fn break_down(&self) {
+        let found = std::fs::metadata(&self.at).expect("because it is mounted");
+        let block = format!("/sys/dev/block/{}:{}", rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+        let device = std::fs::read_link(&block).unwrap_or_else(|error| panic!("cannot read {block}: {error}"));
+        let name = device.file_name().expect("because a device has a name").to_os_string();
+        let trigger = Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error");
+        std::fs::write(&trigger, "1").unwrap_or_else(|error| panic!("cannot write {}: {error}", trigger.display()));
+    }
+
+    /// Mends it after that, and mounts it again at the same place.
+    ///
+    /// # Panics
+    /// When somebody still uses it, or it cannot be mended.
+    pub fn repair(&self) {
+        run(&["umount"], &[&self.at]);
+        // It says by its exit code that it has mended something.
+        let mended = tool("e2fsck").args(["-f", "-y"]).arg(&self.image).output();
+        assert!(mended.is_ok_and(|ended| ended.status.code() <= Some(1)), "cannot mend {}", self.image.display());
+        run(&["mount", "-o", "loop"], &[&self.image, &self.at]);
+    }
+
+    /// Makes it read-only, or writable again, while nobody writes to it.
     ///
     /// # Panics
     /// When that fails; somebody who writes to it is a reason.

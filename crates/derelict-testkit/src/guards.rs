@@ -2,6 +2,7 @@
 //! processes. Each lets go when dropped. Not here: mounts for one program only, which [`crate::run`]
 //! makes in a namespace of their own and which are to be preferred.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -28,6 +29,20 @@ impl Mounted {
     pub fn bind(from: &Path, at: &Path) -> Self {
         mount_bind(from, at)
             .unwrap_or_else(|error| panic!("cannot bind {} to {}: {error}", from.display(), at.display()));
+        Self { at: at.to_owned() }
+    }
+
+    /// Mounts one directory over another: what is read comes from `lower`, what is written goes to `upper`.
+    ///
+    /// # Panics
+    /// When that fails, as it does for anybody but the superuser.
+    #[must_use]
+    pub fn overlay(lower: &Path, upper: &Path, work: &Path, at: &Path) -> Self {
+        let (lower, upper, work) = (lower.display(), upper.display(), work.display());
+        let options = CString::new(format!("lowerdir={lower},upperdir={upper},workdir={work}"));
+        let options = options.expect("because a path has no NUL byte");
+        mount("none", at, "overlay", MountFlags::empty(), options.as_c_str())
+            .unwrap_or_else(|error| panic!("cannot mount an overlay at {}: {error}", at.display()));
         Self { at: at.to_owned() }
     }
 
@@ -70,6 +85,7 @@ pub struct Immutable {
     // By inode: it may have been moved when it is let go. Not by descriptor: that would be a use of it.
     identity: (u64, u64),
     within: PathBuf,
+    flag: IFlags,
 }
 
 impl Immutable {
@@ -79,11 +95,24 @@ impl Immutable {
     /// When the file system has no such flag, or for anybody but the superuser.
     #[must_use]
     pub fn set(path: &Path, within: &Path) -> Self {
+        Self::flagged(path, within, IFlags::IMMUTABLE)
+    }
+
+    /// The same for one that can only be added to.
+    ///
+    /// # Panics
+    /// As [`Immutable::set`].
+    #[must_use]
+    pub fn append_only(path: &Path, within: &Path) -> Self {
+        Self::flagged(path, within, IFlags::APPEND)
+    }
+
+    fn flagged(path: &Path, within: &Path, flag: IFlags) -> Self {
         let meta = std::fs::symlink_metadata(path);
         let meta = meta.unwrap_or_else(|error| panic!("cannot stat {}: {error}", path.display()));
-        change_immutable(path, |flags| flags | IFlags::IMMUTABLE)
-            .unwrap_or_else(|error| panic!("cannot make {} immutable: {error}", path.display()));
-        Self { identity: (meta.dev(), meta.ino()), within: within.to_owned() }
+        change_flags(path, |flags| flags | flag)
+            .unwrap_or_else(|error| panic!("cannot set {flag:?} on {}: {error}", path.display()));
+        Self { identity: (meta.dev(), meta.ino()), within: within.to_owned(), flag }
     }
 }
 
@@ -91,8 +120,8 @@ impl Drop for Immutable {
     fn drop(&mut self) {
         match find(&self.within, self.identity) {
             Some(path) => {
-                if let Err(error) = change_immutable(&path, |flags| flags - IFlags::IMMUTABLE) {
-                    eprintln!("cannot make {} mutable again: {error}", path.display());
+                if let Err(error) = change_flags(&path, |flags| flags - self.flag) {
+                    eprintln!("cannot take {:?} from {}: {error}", self.flag, path.display());
                 }
             }
             None => eprintln!("what was made immutable is not below {} any more", self.within.display()),
@@ -100,7 +129,7 @@ impl Drop for Immutable {
     }
 }
 
-fn change_immutable(path: &Path, change: impl FnOnce(IFlags) -> IFlags) -> std::io::Result<()> {
+fn change_flags(path: &Path, change: impl FnOnce(IFlags) -> IFlags) -> std::io::Result<()> {
     let file = File::open(path)?;
     Ok(ioctl_setflags(&file, change(ioctl_getflags(&file)?))?)
 }

@@ -7,9 +7,11 @@
 
 pub mod devlaunch;
 pub mod disks;
+pub mod faulty;
 pub mod formats;
 pub mod git;
 pub mod guards;
+pub mod native;
 pub mod postgres;
 pub mod promtool;
 pub mod proofs;

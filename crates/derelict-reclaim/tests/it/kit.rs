@@ -216,7 +216,9 @@ pub(crate) fn identity(path: &Path) -> FileIdentity {
     FileIdentity {
         dev: rustix::fs::makedev(told.stx_dev_major, told.stx_dev_minor),
         ino: told.stx_ino,
-        birth: Some(Timestamp::new(told.stx_btime.tv_sec, told.stx_btime.tv_nsec)),
+        // Not every file system keeps it.
+        birth: (told.stx_mask & StatxFlags::BTIME.bits() != 0)
+            .then(|| Timestamp::new(told.stx_btime.tv_sec, told.stx_btime.tv_nsec)),
     }
 }
 

@@ -10,6 +10,7 @@ mod environment;
 mod explain;
 mod full_disk;
 mod history;
+mod kills;
 mod locks;
 mod ownership;
 mod quarantine;

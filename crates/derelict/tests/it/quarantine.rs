@@ -38,7 +38,7 @@ fn listed(cache: &Cache) -> Vec<Value> {
 }
 
 /// Lets the grace of everything be over, as time would.
-fn let_the_grace_pass(cache: &Cache) {
+pub(crate) fn let_the_grace_pass(cache: &Cache) {
     let journal = cache.state().join("journal.ndjson");
     let text = String::from_utf8(read(&journal)).expect("because JSON is text");
     let lines = text.lines().map(|line| {
