@@ -13,7 +13,7 @@ const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;
 
 /// Dependencies are guests. Whoever invites another one raises this number, and says in `Cargo.toml` why.
-const GUESTS: usize = 19;
+const GUESTS: usize = 20;
 
 /// The order of the modules of `derelict-core`: each imports only from those before it.
 const CORE_ORDER: [&str; 12] = [
