@@ -259,12 +259,18 @@ impl Tips<'_> {
     /// Commits that nothing names any more: a dropped stash, a deleted branch. They lie loose or in a cruft
     /// pack until git collects them; what else is packed was still named when it was.
     fn of_adrift(&mut self, objects: &[ObjectId], own: &Objects) {
-        for id in objects {
-            match own.kind(id) {
-                Ok(Some(Kind::Commit)) => self.add(*id, Channel::Reflog, "no ref any more".into(), Aside::Adrift),
-                Ok(Some(Kind::Blob | Kind::Tree | Kind::Tag) | None) => {}
+        let memory = self.saved.memory();
+        let mut no_commits = Vec::new();
+        for id in memory.map_or_else(|| objects.to_vec(), |memory| memory.may_be_commits(objects)) {
+            match own.kind(&id) {
+                Ok(Some(Kind::Commit)) => self.add(id, Channel::Reflog, "no ref any more".into(), Aside::Adrift),
+                Ok(Some(Kind::Blob | Kind::Tree | Kind::Tag)) => no_commits.push(id),
+                Ok(None) => {}
                 Err(why) => self.unreadable.push(why),
             }
+        }
+        if let Some(memory) = memory {
+            memory.are_no_commits(no_commits);
         }
     }
 

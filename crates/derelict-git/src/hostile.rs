@@ -35,7 +35,8 @@ pub const PARSERS: [(&str, Parser); 7] = [
 const HASHES: [gix_hash::Kind; 2] = [gix_hash::Kind::Sha1, gix_hash::Kind::Sha256];
 
 fn reftable(bytes: &[u8]) {
-    for hash in HASHES {
+    let sealed = crate::reftable::sealed(bytes);
+    for (hash, bytes) in HASHES.iter().flat_map(|hash| [(*hash, bytes), (*hash, &sealed)]) {
         let mut stack = Stack::default();
         // Twice, so that a table is laid over what it says itself.
         if stack.lay(bytes, hash).is_ok() {

@@ -281,6 +281,19 @@ impl<'r> Reader<'r> {
     }
 }
 
+/// A table with the footer that its header and its positions ask for, so that what is wrong with the rest is
+/// not hidden by a checksum.
+pub(crate) fn sealed(table: &[u8]) -> Vec<u8> {
+    let mut table = table.to_vec();
+    let header = if table.get(4) == Some(&2) { HEADER + 4 } else { HEADER };
+    let Some(end) = table.len().checked_sub(header + 44).filter(|end| *end >= header) else { return table };
+    table.copy_within(..header, end);
+    let sum_at = table.len() - 4;
+    let sum = crc(&table[end..sum_at]);
+    table[sum_at..].copy_from_slice(&sum.to_be_bytes());
+    table
+}
+
 /// The checksum of zlib and Ethernet.
 fn crc(data: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };

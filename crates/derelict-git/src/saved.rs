@@ -98,6 +98,11 @@ impl Saved {
         self.keepers.iter().any(|keeper| keeper.holds(id)) || is_husk()
     }
 
+    /// A repository that stays, if there is one, to remember what all clones have in common.
+    pub(crate) fn memory(&self) -> Option<&Keeper> {
+        self.keepers.first().map(Arc::as_ref)
+    }
+
     /// Directories in which the keepers store what git-lfs manages.
     pub(crate) fn lfs_stores(&self) -> impl Iterator<Item = PathBuf> {
         self.keepers.iter().map(|keeper| keeper.git_dir.join("lfs/objects"))

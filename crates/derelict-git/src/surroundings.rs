@@ -44,6 +44,9 @@ pub(crate) struct Keeper {
     hash: gix_hash::Kind,
     /// Trees found whole, and tips with the answer for each.
     checked: Mutex<(HashSet<ObjectId>, HashMap<ObjectId, bool>)>,
+    /// Objects that are no commits. A name stands for the same object everywhere, so whoever has looked at one
+    /// has looked at it for all clones.
+    no_commits: Mutex<HashSet<ObjectId>>,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -133,7 +136,14 @@ impl Keeper {
         let refs = Refs::read(&git_dir, &settings);
         let objects = Objects::of(&store, settings.hash);
         let tips = refs.direct.iter().map(|(_, id)| *id).filter(|id| objects.has(id)).collect();
-        Some(Self { tips, git_dir, store, hash: settings.hash, checked: Mutex::default() })
+        Some(Self {
+            tips,
+            git_dir,
+            store,
+            hash: settings.hash,
+            checked: Mutex::default(),
+            no_commits: Mutex::default(),
+        })
     }
 
     /// Whether a tip is really here: its commits, as far back as is looked, and every file of them.
@@ -150,11 +160,28 @@ impl Keeper {
         whole
     }
 
+    /// Those of the objects that are not yet known to be no commits.
+    pub(crate) fn may_be_commits(&self, objects: &[ObjectId]) -> Vec<ObjectId> {
+        let known = self.no_commits.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.iter().filter(|id| !known.contains(*id)).copied().collect()
+    }
+
+    /// Remembers objects that were looked at and are no commits.
+    pub(crate) fn are_no_commits(&self, objects: Vec<ObjectId>) {
+        let mut known = self.no_commits.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MOST_REMEMBERED {
+            known.extend(objects);
+        }
+    }
+
     /// A handle to its objects for the calling thread.
     pub(crate) fn objects(&self) -> Objects {
         Objects::of(&self.store, self.hash)
     }
 }
+
+/// Objects that are remembered to be no commits: thirty megabytes of names.
+const MOST_REMEMBERED: usize = 1_000_000;
 
 /// Commits that are looked at behind a tip; what lies further back is taken on trust.
 const LOOK_BACK: usize = 200;
