@@ -9,6 +9,8 @@ mod owner;
 mod paperclip;
 mod resolve;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::fmt;

@@ -197,8 +197,8 @@ impl Reader<'_> {
         if let Some(least) = self.optional(floor, |raw| value::span(raw, 0, u64::MAX))
             && span < least
         {
-            let floor = value::shown_span(least.as_secs());
-            self.complain(path, &format!("it has to be at least {floor}, by {}", self.place_of("floors.idle")));
+            let least = value::shown_span(least.as_secs());
+            self.complain(path, &format!("it has to be at least {least}, by {}", self.place_of(floor)));
         }
         span
     }

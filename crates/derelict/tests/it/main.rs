@@ -4,6 +4,7 @@
 mod acceptance;
 mod arguments;
 mod breakers;
+mod configuring;
 mod consent;
 mod crash;
 mod environment;
@@ -25,6 +26,7 @@ mod refusals;
 mod removal;
 mod replicas;
 mod report;
+mod serving;
 mod support;
 mod unsaved;
 mod use_now;
