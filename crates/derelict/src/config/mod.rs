@@ -11,6 +11,8 @@ mod resolve;
 #[cfg(test)]
 mod rules;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::fmt;
