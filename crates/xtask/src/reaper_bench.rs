@@ -138,7 +138,7 @@ impl Site {
         let site = Self { scratch: Scratch::new() };
         std::fs::create_dir(site.root())?;
         let config = format!(
-            "state = {:?}\n[log]\nformat = \"json\"\n[roots.bench]\npath = {:?}\npreset = \"paperclip\"\narmed = true\n\
+            "state = {:?}\n[roots.bench]\npath = {:?}\npreset = \"paperclip\"\narmed = true\n\
              idle = \"30d\"\nlimits = {{ removals = 100000 }}\n[roots.bench.owner]\nkind = \"postgres\"\nhost = {:?}\n\
              port = {}\ndbname = {:?}\nuser = \"postgres\"\n",
             site.scratch.path().join("state"),
@@ -170,7 +170,7 @@ impl Site {
 
     fn reap(&self, product: &Path, flags: &[&str]) -> anyhow::Result<Option<u64>> {
         let mut command = Command::new(product);
-        command.arg("reap").args(["--json", "--config"]).arg(self.config()).args(flags);
+        command.args(["reap", "--config"]).arg(self.config()).args(flags);
         command.env_clear().env("HOME", self.scratch.path());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(std::fs::File::create(self.scratch.path().join("log"))?);

@@ -82,18 +82,20 @@ pub(crate) fn fill_table(database: &Database, shape: Shape) {
          create table execution_workspace_runtime_leases (execution_workspace_id uuid unique, expires_at timestamptz);
          create table heartbeat_runs (id uuid, status text, context_snapshot jsonb);",
     );
-    let mut copy = "copy execution_workspaces (id, last_used_at) from stdin;\n".to_owned();
+    let mut copy = "create temp table ours (id uuid, days int);\ncopy ours from stdin;\n".to_owned();
     let mut owned = 0_u64;
     for index in 0..shape.workspaces {
-        let last = match index % 20 {
-            4..12 => "60 days ago",
-            12..16 => "now",
+        let days = match index % 20 {
+            4..12 => OLD,
+            12..16 => 0,
             _ => continue,
         };
         owned += 1;
-        writeln!(copy, "{}\t{last}", id(index)).expect("because a string takes everything");
+        writeln!(copy, "{}\t{days}", id(index)).expect("because a string takes everything");
     }
-    copy.push_str("\\.\n");
+    copy.push_str(
+        "\\.\ninsert into execution_workspaces select id, 'active', now() - days * interval '1 day' from ours;\n",
+    );
     database.sql(&copy);
     let others = shape.rows.saturating_sub(owned);
     database.sql(&format!(
