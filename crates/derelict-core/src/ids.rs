@@ -1,7 +1,7 @@
 //! Names and identities: what a directory is called, what makes it *that* directory, and the small
 //! values everything else is built from. No rule lives here.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use sha2::Digest as _;
@@ -139,6 +139,16 @@ impl fmt::Display for IntentId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
+/// Takes text as it is written: the debug form of a large plan is never in memory as a whole.
+struct Hashing(sha2::Sha256);
+
+impl fmt::Write for Hashing {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
+
 impl Digest {
     /// Digest of bytes.
     #[must_use]
@@ -150,7 +160,9 @@ impl Digest {
     /// version of this program. That is all a plan's consent and a record's evidence need.
     #[must_use]
     pub fn of(value: &impl fmt::Debug) -> Self {
-        Self::of_bytes(format!("{value:?}").as_bytes())
+        let mut hashing = Hashing(sha2::Sha256::new());
+        write!(hashing, "{value:?}").expect("because a digest takes everything");
+        Self(hashing.0.finalize().into())
     }
 
     /// The digest that these bytes are, as [`Digest::as_bytes`] gave them.

@@ -2,7 +2,6 @@
 //! of it, and looks into every directory that no living owner claims; for each re-check it reads the
 //! row and the directory again. It decides nothing; what it cannot see it says.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
@@ -73,10 +72,24 @@ struct Views<'v> {
 /// What the rows of the whole root came to.
 struct Asked {
     scheme: IdScheme,
-    /// By canonical id.
-    rows: HashMap<String, Vec<Row>>,
+    /// Sorted by canonical id: there are as many as directories, and a map of them would take twice the memory.
+    rows: Vec<Row>,
     /// The source's and the one here.
     clocks: Option<(Timestamp, Timestamp)>,
+}
+
+impl Asked {
+    /// The rows of one id.
+    fn of(&self, id: &str) -> &[Row] {
+        let start = self.rows.partition_point(|row| row.id.as_str() < id);
+        let rest = &self.rows[start..];
+        &rest[..rest.iter().take_while(|row| row.id == id).count()]
+    }
+
+    /// How many owners have any.
+    fn owners(&self) -> u64 {
+        self.rows.chunk_by(|one, other| one.id == other.id).count() as u64
+    }
 }
 
 impl RootObserver {
@@ -113,7 +126,7 @@ impl RootObserver {
         let survey = RootSurvey {
             sightings,
             skipped: scan.skipped.clone(),
-            owners: asked.as_ref().map(|asked| asked.rows.len() as u64),
+            owners: asked.as_ref().map(Asked::owners),
             root: scan.root_seen.identity,
             clocks: asked.and_then(|asked| asked.clocks),
             processes: views.occupancy.view(),
@@ -191,10 +204,8 @@ impl RootObserver {
         ids.dedup();
         let snapshot = table.rows(&ids)?;
         let clocks = snapshot.clock.map(|theirs| (theirs, clock()));
-        let mut rows: HashMap<String, Vec<Row>> = HashMap::with_capacity(snapshot.rows.len());
-        for row in snapshot.rows {
-            rows.entry(row.id.clone()).or_default().push(row);
-        }
+        let mut rows = snapshot.rows;
+        rows.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(Some(Asked { scheme, rows, clocks }))
     }
 
@@ -202,7 +213,7 @@ impl RootObserver {
     fn report(&self, found: &Found, asked: Option<&Asked>) -> SourceReport {
         let Some(asked) = asked else { return self.nobody() };
         match asked.scheme.canonical(found.candidate.name.as_bytes()) {
-            Some(id) => self.claims(asked.rows.get(&id).map_or(&[], Vec::as_slice)),
+            Some(id) => self.claims(asked.of(&id)),
             None => self.no_id(&found.candidate),
         }
     }

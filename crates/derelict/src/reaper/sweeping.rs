@@ -104,13 +104,14 @@ pub(crate) struct Swept {
 
 /// What was done after the plan was made.
 struct Acted {
+    plan: Plan,
     expired: Vec<Expired>,
     report: SweepReport,
 }
 
 impl Acted {
-    fn nothing(report: SweepReport) -> Self {
-        Self { expired: Vec::new(), report }
+    fn nothing(plan: Plan, report: impl FnOnce(&Plan) -> SweepReport) -> Self {
+        Self { report: report(&plan), plan, expired: Vec::new() }
     }
 }
 
@@ -172,17 +173,20 @@ impl Sweeping<'_> {
             Ok(planned) => planned,
             Err(stop) => return nothing(stop),
         };
-        let Acted { expired, report } = match (&planned.alarm, acting) {
-            (Some(breaker), _) => Acted::nothing(stopped(&planned.plan, StopReason::BreakerTripped(breaker.clone()))),
-            (None, None) => Acted::nothing(report_only(&planned.plan)),
-            (None, Some(acting)) => self.act(planned.plan.clone(), planned.observer, acting, owners),
+        let Planned { observer, plan, memory, alarm } = planned;
+        let Acted { plan, expired, report } = match (&alarm, acting) {
+            (Some(breaker), _) => {
+                Acted::nothing(plan, |plan| stopped(plan, StopReason::BreakerTripped(breaker.clone())))
+            }
+            (None, None) => Acted::nothing(plan, report_only),
+            (None, Some(acting)) => self.act(plan, observer, acting, owners),
         };
-        let report = match planned.alarm {
+        let report = match alarm {
             // What tripped a breaker is not the measure of the next sweep.
             Some(_) => report,
-            None => self.remember(planned.memory, &planned.plan, report),
+            None => self.remember(memory, &plan, report),
         };
-        Swept { plan: Some(planned.plan), report, expired }
+        Swept { plan: Some(plan), report, expired }
     }
 
     /// Opens the journal and settles what an earlier sweep left, so that what is put back is judged like the rest.
@@ -261,7 +265,7 @@ impl Sweeping<'_> {
         let Expiries { expired, stop } =
             quarantine::expire(&mut journal, &reclaimer, &mut locks, (policy, self.now), look, || self.halt());
         if let Some(stop) = stop {
-            return Acted { expired, report: stopped(&plan, stop) };
+            return Acted { report: stopped(&plan, stop), plan, expired };
         }
         let consent = Consent::Standing { policy: Digest::of(&(policy, &self.assignment.limits)) };
         let approved = plan.approve(consent).expect("because a standing consent is to every plan");
@@ -272,7 +276,7 @@ impl Sweeping<'_> {
         let (mut looker, mut hand) = (Looker::new(observer, self.watcher), Hand::new(reclaimer, self.watcher));
         let world = World { observe: &mut looker, lock: &mut locks, reclaim: &mut hand, journal: &mut journal };
         let report = sweep(&approved, policy, self.now, disposal, world, || self.halt(), |_| self.watcher.progress());
-        Acted { expired, report }
+        Acted { plan: approved.into_plan(), expired, report }
     }
 
     fn halt(&self) -> Option<StopReason> {
