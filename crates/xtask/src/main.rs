@@ -4,6 +4,7 @@ mod bench;
 mod ci;
 mod floor;
 mod measure;
+mod sweep;
 mod tidy;
 
 use std::process::ExitCode;
@@ -22,9 +23,12 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
         ["bench", options @ ..] => bench::build_and_run(options),
-        // The two below are started by `bench`, in a release build.
+        // Those below are started by `bench`, in a release build.
         ["measure", options @ ..] => bench::run(options),
         ["floor", cache] => floor::run(cache.as_ref()),
+        ["sweep", cache, state, courtesy, per_second] => {
+            sweep::run(cache.as_ref(), state.as_ref(), courtesy, per_second)
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
