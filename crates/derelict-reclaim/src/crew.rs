@@ -23,6 +23,9 @@ const SHARE_OF_DESCRIPTORS: u64 = 4;
 /// More open directories at a time bring nothing.
 const MOST_OPEN: usize = 1024;
 
+/// More jobs than this do not wait: memory is bounded.
+const MOST_WAITING: usize = 64 * 1024;
+
 /// How many levels of directories each hand may keep open on average.
 const LEVELS_OF_A_HAND: usize = 8;
 
@@ -40,8 +43,12 @@ struct Pile<J> {
     jobs: Vec<J>,
     /// Hands that exist, asleep or not.
     hands: usize,
-    /// Hands that have a job.
+    /// Hands that have a job…
     busy: usize,
+    /// …and those that wait for one.
+    asleep: usize,
+    /// How many may have one at a time.
+    allowed: usize,
     width: Width,
 }
 
@@ -58,7 +65,7 @@ pub(crate) fn work_through<J: Send>(pacer: &Pacer, first: J, work: impl Fn(J, &m
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let width = Width::new(cores, descriptors.most / LEVELS_OF_A_HAND);
     let crew = Crew {
-        pile: Mutex::new(Pile { jobs: vec![first], hands: 1, busy: 0, width }),
+        pile: Mutex::new(Pile { jobs: vec![first], hands: 1, busy: 0, asleep: 0, allowed: 1, width }),
         turned: Condvar::new(),
         pacer,
         begun: Instant::now(),
@@ -80,7 +87,8 @@ impl<'p, J: Send> Crew<'p, J> {
         J: 'scope,
     {
         let mut member = Member { hand: Hand::new(self.pacer), crew: self, counted: 0 };
-        while let Some(job) = self.next(scope, work) {
+        let mut next = self.next(self.pile(), scope, work);
+        while let Some(job) = next {
             work(job, &mut member);
             member.tell();
             let mut pile = self.pile();
@@ -88,30 +96,34 @@ impl<'p, J: Send> Crew<'p, J> {
             if pile.busy == 0 && pile.jobs.is_empty() {
                 self.turned.notify_all();
             }
+            next = self.next(pile, scope, work);
         }
         member.hand.rest();
     }
 
     /// The next job; none when all are done. Calls for another hand where one may pay.
-    fn next<'scope, W>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope W) -> Option<J>
+    fn next<'scope, W>(
+        &'scope self,
+        mut pile: MutexGuard<'_, Pile<J>>,
+        scope: &'scope Scope<'scope, '_>,
+        work: &'scope W,
+    ) -> Option<J>
     where
         W: Fn(J, &mut Member<'_, 'p, J>) + Sync,
         J: 'scope,
     {
-        let mut pile = self.pile();
         loop {
             let elapsed = self.begun.elapsed();
-            let done = self.done.load(Ordering::Relaxed);
-            let found = pile.width.allowed(elapsed, done);
-            let allowed = if self.pacer.wants_every_hand() { pile.width.most() } else { found };
-            if pile.busy < allowed
+            let found = pile.width.allowed(elapsed, self.done.load(Ordering::Relaxed));
+            pile.allowed = if self.pacer.wants_every_hand() { pile.width.most() } else { found };
+            if pile.busy < pile.allowed
                 && let Some(job) = pile.jobs.pop()
             {
                 pile.busy += 1;
-                let another = !pile.jobs.is_empty() && pile.busy < allowed;
-                if another && pile.hands > pile.busy {
+                let another = !pile.jobs.is_empty() && pile.busy < pile.allowed;
+                if another && pile.asleep > 0 {
                     self.turned.notify_one();
-                } else if another && elapsed >= ALONE && pile.hands < allowed {
+                } else if another && elapsed >= ALONE && pile.hands < pile.allowed {
                     pile.hands += 1;
                     let called = std::thread::Builder::new().spawn_scoped(scope, || self.serve(scope, work));
                     if called.is_err() {
@@ -124,7 +136,9 @@ impl<'p, J: Send> Crew<'p, J> {
             if pile.busy == 0 && pile.jobs.is_empty() {
                 return None;
             }
+            pile.asleep += 1;
             pile = self.turned.wait(pile).unwrap_or_else(PoisonError::into_inner);
+            pile.asleep -= 1;
         }
     }
 }
@@ -133,16 +147,19 @@ impl<J: Send> Member<'_, '_, J> {
     /// Puts jobs on the pile; the last is taken first.
     pub(crate) fn put(&self, jobs: impl IntoIterator<Item = J>) {
         let mut pile = self.crew.pile();
-        let before = pile.jobs.len();
         pile.jobs.extend(jobs);
-        if pile.jobs.len() > before && pile.hands > pile.busy {
+        if !pile.jobs.is_empty() && pile.asleep > 0 && pile.busy < pile.allowed {
             self.crew.turned.notify_one();
         }
     }
 
-    /// How many jobs wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.crew.pile().jobs.len()
+    /// Puts jobs on the pile if so many more may wait, and says whether that was so.
+    pub(crate) fn put_if_room(&self, jobs: Vec<J>) -> bool {
+        let has_room = self.crew.pile().jobs.len() + jobs.len() <= MOST_WAITING;
+        if has_room {
+            self.put(jobs);
+        }
+        has_room
     }
 
     /// Room for one more open directory, if there is.

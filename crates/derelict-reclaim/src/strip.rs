@@ -31,9 +31,6 @@ const GO: usize = 1024;
 /// So many bytes of names of one directory are held at a time.
 const BATCH: usize = 4 * 1024 * 1024;
 
-/// More jobs than this do not wait: memory is bounded, and what is left out is only done later.
-const MOST_WAITING: usize = 64 * 1024;
-
 /// How often a directory is read again because entries were left although none refused.
 const MOST_PASSES: u32 = 8;
 
@@ -203,11 +200,15 @@ impl Strip {
             node.promise(1);
             member.put([Job::Read(Arc::clone(node))]);
         }
-        if member.waiting() + below.len() > MOST_WAITING {
-            node.leave_behind();
-        } else if !below.is_empty() {
+        if !below.is_empty() {
             node.promise(below.len());
-            member.put(below.into_iter().map(|name| Job::Enter(Arc::clone(node), name)));
+            let count = below.len();
+            let jobs = below.into_iter().map(|name| Job::Enter(Arc::clone(node), name)).collect();
+            if !member.put_if_room(jobs) {
+                // Done later, by one hand.
+                node.leave_behind();
+                node.pending.fetch_sub(count, Ordering::Relaxed);
+            }
         }
         self.share_out(node, names, member);
     }
