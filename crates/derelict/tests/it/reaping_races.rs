@@ -94,3 +94,18 @@ fn a_workspace_that_vanishes_before_its_turn_is_told_apart_from_one_that_was_rep
     replaced.assert_unchanged();
     assert_eq!(world.names(), [id(2)]);
 }
+
+#[test]
+fn a_workspace_whose_owner_holds_its_lock_is_busy_and_the_others_go() {
+    let (world, database) = three();
+    world.configure(ARMED);
+    let before = Snapshot::of(world.path(&id(1)));
+    let lock = format!("hashtextextended('execution_workspace_lifecycle:{}', 0)", id(1));
+    let held = database.hold(&format!("select pg_advisory_lock({lock})"));
+    let sweep = Sweep::of(reap(&world, &database).finish(), 1);
+    assert_eq!([0, 1, 2].map(|number| sweep.fate(&id(number))), ["removed", "busy", "removed"]);
+    before.assert_unchanged();
+    held.release();
+    let sweep = Sweep::of(reap(&world, &database).finish(), 0);
+    assert_eq!((sweep.told().as_str(), world.names()), ("1 removed", Vec::new()));
+}
