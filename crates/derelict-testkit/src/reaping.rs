@@ -188,8 +188,9 @@ pub fn gate(database: &Database, id: &str, at_call: u32) -> crate::sessions::Hel
     database.hold("select pg_advisory_lock(1, 0)")
 }
 
-/// That somebody waits at an advisory lock.
-pub const SOMEBODY_WAITS: &str = "exists (select from pg_locks where locktype = 'advisory' and not granted)";
+/// That somebody waits at an advisory lock of this database; the server tells of all of them.
+pub const SOMEBODY_WAITS: &str = "exists (select from pg_locks where locktype = 'advisory' and not granted \
+     and database = (select oid from pg_database where datname = current_database()))";
 
 /// That this is the only session with the database.
 pub const NOBODY_ELSE: &str = "not exists (select from pg_stat_activity where datname = current_database() \

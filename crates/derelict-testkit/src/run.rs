@@ -63,10 +63,11 @@ pub struct Finished {
     pub status: ExitStatus,
 }
 
-/// A program that runs while the test does something else.
+/// A program that runs while the test does something else; killed if the test fails meanwhile.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    /// Taken when its end is waited for.
+    child: Option<Child>,
     /// What was read of its stderr while it ran.
     said: String,
 }
@@ -191,7 +192,11 @@ impl Mount {
 
 impl Running {
     fn of(child: Child) -> Self {
-        Self { child, said: String::new() }
+        Self { child: Some(child), said: String::new() }
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("because it is taken at the end only")
     }
 
     /// Waits until it says a line on stderr that has this text in it, and gives back that line.
@@ -200,7 +205,8 @@ impl Running {
     /// When it ends without saying so.
     #[track_caller]
     pub fn await_stderr(&mut self, text: &str) -> String {
-        let stderr = self.child.stderr.as_mut().expect("because it is a pipe");
+        let child = self.child.as_mut().expect("because it is taken at the end only");
+        let stderr = child.stderr.as_mut().expect("because it is a pipe");
         let begin = self.said.len();
         let mut line = Vec::new();
         loop {
@@ -223,14 +229,15 @@ impl Running {
     /// # Panics
     /// When it cannot be asked.
     pub fn terminate(&self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
+        let child = self.child.as_ref().expect("because it is taken at the end only");
+        let pid = rustix::process::Pid::from_child(child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("because it is ours to ask");
     }
 
     /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().expect("because it is taken at the end only").id()
     }
 
     /// Kills it, and waits until it is gone.
@@ -238,8 +245,8 @@ impl Running {
     /// # Panics
     /// When that cannot be done.
     pub fn kill(mut self) {
-        self.child.kill().expect("because it is ours to kill");
-        self.child.wait().expect("because a child can be waited for");
+        self.child().kill().expect("because it is ours to kill");
+        self.child().wait().expect("because a child can be waited for");
     }
 
     /// Whether it has ended.
@@ -248,7 +255,7 @@ impl Running {
     /// When that cannot be found out.
     #[must_use]
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("because a child can be asked for").is_some()
+        self.child().try_wait().expect("because a child can be asked for").is_some()
     }
 
     /// Waits for its end.
@@ -256,10 +263,21 @@ impl Running {
     /// # Panics
     /// When it printed what is not UTF-8.
     #[must_use]
-    pub fn finish(self) -> Finished {
-        let output = self.child.wait_with_output().expect("because a child can be waited for");
-        let stderr = self.said + &text(output.stderr);
+    pub fn finish(mut self) -> Finished {
+        let child = self.child.take().expect("because it is taken here only");
+        let output = child.wait_with_output().expect("because a child can be waited for");
+        let stderr = std::mem::take(&mut self.said) + &text(output.stderr);
         Finished { stdout: text(output.stdout), stderr, status: output.status }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended, and a failing test must not fail a second time here.
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -136,3 +136,17 @@ fn the_report_for_people_names_what_goes_and_every_sweep_is_in_the_history() {
     let kept: Value = with(&world, &database, &["history", "--json", &path]).finish().json();
     assert!(kept.to_string().contains("skipped_layout"), "{kept:#}");
 }
+
+#[test]
+fn the_numbers_of_a_run_are_written_for_the_node_exporter_and_roots_are_chosen_by_name() {
+    let (world, database) = (Reaping::new(), Server::shared().database());
+    world.tree(&database);
+    world.configure(PRESET);
+    let file = world.top().join("derelict.prom").display().to_string();
+    with(&world, &database, &["reap", "--root", "ws", "--metrics-textfile", &file]).finish().expect_code(0);
+    let text = String::from_utf8(derelict_testkit::scratch::read(&file)).expect("because metrics are text");
+    let line = "derelict_directories_total{root=\"ws\",mode=\"report\",outcome=\"removable\"} 12\n";
+    assert!(text.contains(line), "{text}");
+    let unknown = with(&world, &database, &["reap", "--root", "wz"]).finish();
+    unknown.expect_code(2).expect_stderr("there is no root wz; roots: ws");
+}

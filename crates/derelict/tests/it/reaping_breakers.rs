@@ -100,3 +100,16 @@ fn another_directory_in_the_place_of_the_root_loses_nothing() {
     let sweep = swept(reap(&world, &database), 3);
     assert_eq!((sweep.stop().as_str(), sweep.told().as_str()), ("root_absent", ""));
 }
+
+#[test]
+fn a_server_whose_clock_is_wrong_removes_nothing() {
+    let (world, database) = ten_in_use();
+    world.workspace(&id(20), 60);
+    // Found before the server's own function of that name; nothing but the question for the clock uses it.
+    database.sql(
+        "create schema wrong; create function wrong.clock_timestamp() returns timestamptz language sql \
+         as $$ select pg_catalog.clock_timestamp() - interval '1 hour' $$;",
+    );
+    database.sql(&format!("alter database {} set search_path = wrong, pg_catalog, public", database.name()));
+    assert_trips(&world, &database, "source-clock", "the owner source says", 1);
+}

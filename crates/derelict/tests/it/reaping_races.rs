@@ -94,3 +94,51 @@ fn a_workspace_that_vanishes_before_its_turn_is_told_apart_from_one_that_was_rep
     replaced.assert_unchanged();
     assert_eq!(world.names(), [id(2)]);
 }
+
+#[test]
+fn a_workspace_whose_owner_holds_its_lock_is_busy_and_the_others_go() {
+    let (world, database) = three();
+    world.configure(ARMED);
+    let before = Snapshot::of(world.path(&id(1)));
+    let lock = format!("hashtextextended('execution_workspace_lifecycle:{}', 0)", id(1));
+    let held = database.hold(&format!("select pg_advisory_lock({lock})"));
+    let sweep = Sweep::of(reap(&world, &database).finish(), 1);
+    assert_eq!([0, 1, 2].map(|number| sweep.fate(&id(number))), ["removed", "busy", "removed"]);
+    before.assert_unchanged();
+    held.release();
+    let sweep = Sweep::of(reap(&world, &database).finish(), 0);
+    assert_eq!((sweep.told().as_str(), world.names()), ("1 removed", Vec::new()));
+}
+
+#[test]
+fn whoever_comes_behind_the_fence_finds_nothing_starts_cold_and_keeps_what_it_makes() {
+    let (world, database) = three();
+    let gate = gate(&database, &id(1), 3);
+    world.configure(GATED);
+    let sweep = reap(&world, &database).start();
+    database.await_true(SOMEBODY_WAITS);
+    let cold = Snapshot::of(world.workspace(&id(1), 60));
+    gate.release();
+    let sweep = Sweep::of(sweep.finish(), 0);
+    assert_eq!((sweep.told().as_str(), sweep.stop().as_str()), ("3 removed", "finished"));
+    cold.assert_unchanged();
+    assert_eq!(world.names(), [id(1)]);
+}
+
+#[test]
+fn a_workspace_that_is_wanted_back_while_its_name_is_taken_stays_whole_and_is_named() {
+    let (world, database) = three();
+    let gate = gate(&database, &id(1), 3);
+    world.configure(GATED);
+    let sweep = reap(&world, &database).start();
+    database.await_true(SOMEBODY_WAITS);
+    let trash = world.names().into_iter().find(|name| name.starts_with(".derelict-trash-"));
+    let trash = world.path(&trash.expect("because it lies behind its fence"));
+    let kept = [Snapshot::of(&trash), Snapshot::of(world.workspace(&id(1), 60))];
+    database.sql(&touch(&id(1)));
+    gate.release();
+    let sweep = Sweep::of(sweep.finish(), 1);
+    assert!(sweep.why(&id(1)).contains(&trash.display().to_string()), "{}", sweep.why(&id(1)));
+    kept.iter().for_each(Snapshot::assert_unchanged);
+    assert_eq!((sweep.fate(&id(1)).as_str(), sweep.tally()["removed"]), ("refused", 2), "{}", sweep.finished);
+}
