@@ -28,13 +28,14 @@ pub(crate) struct Head<'h> {
     pub(crate) measured: Option<i64>,
 }
 
-/// Puts the record together.
-pub(crate) fn record(head: &Head<'_>, swept: &Swept) -> SweepRecord {
+/// Puts the record together. What was settled goes over into it, since there may be very much of it.
+pub(crate) fn record(head: &Head<'_>, swept: Swept) -> SweepRecord {
     let Swept { plan, report, expired } = swept;
     let plan = plan.as_ref();
+    let unlinked = report.discarded();
     let judged: HashMap<&Path, &Judged> =
         plan.into_iter().flat_map(all).map(|judged| (judged.candidate.below_root.as_path(), judged)).collect();
-    let directories = report.settled.iter().filter_map(|settled| {
+    let directories = report.settled.into_iter().filter_map(|settled| {
         let judged = judged.get(settled.candidate.below_root.as_path())?;
         Some(directory(judged, settled, head.cutoff))
     });
@@ -49,9 +50,10 @@ pub(crate) fn record(head: &Head<'_>, swept: &Swept) -> SweepRecord {
         plan: plan.map(Plan::digest),
         stop: stop(&report.stop),
         backlog: backlog(plan),
-        discarded: expired.iter().map(|expired| discarded(&expired.end)).fold(report.discarded(), |sum, one| {
-            Discarded { entries: sum.entries + one.entries, bytes: sum.bytes + one.bytes }
-        }),
+        discarded: expired
+            .iter()
+            .map(|expired| discarded(&expired.end))
+            .fold(unlinked, |sum, one| Discarded { entries: sum.entries + one.entries, bytes: sum.bytes + one.bytes }),
         measured_bytes: head.measured,
         directories: expired.iter().map(expired_directory).chain(directories).collect(),
     }
@@ -96,7 +98,7 @@ fn backlog(plan: Option<&Plan>) -> Amount {
     })
 }
 
-fn directory(judged: &Judged, settled: &Settled, cutoff: Timestamp) -> DirectoryRecord {
+fn directory(judged: &Judged, settled: Settled, cutoff: Timestamp) -> DirectoryRecord {
     let last_used = last_used(&judged.evidence);
     let touched = match &judged.evidence.touched {
         Observed::Known(at) => Some(*at),
@@ -111,7 +113,7 @@ fn directory(judged: &Judged, settled: &Settled, cutoff: Timestamp) -> Directory
         }
     };
     DirectoryRecord {
-        path: settled.candidate.path.clone(),
+        path: settled.candidate.path,
         fate: settled.fate.name(),
         why: why(&settled.fate, last_used, cutoff),
         evidence: judged.evidence.digest(),

@@ -144,7 +144,7 @@ pub(crate) fn sweep_root(
     });
     let ended = host::now()?;
     let cutoff = now.before(assignment.idle);
-    Ok(record(&Head { assignment, began: now, ended, cutoff, measured }, &swept))
+    Ok(record(&Head { assignment, began: now, ended, cutoff, measured }, swept))
 }
 
 /// The record of a sweep that could not even begin.
@@ -155,7 +155,7 @@ pub(crate) fn not_begun(assignment: &Assignment, stop: StopReason) -> anyhow::Re
     let now = host::now()?;
     let cutoff = now.before(assignment.idle);
     let swept = Swept { plan: None, report: SweepReport { settled: Vec::new(), stop }, expired: Vec::new() };
-    Ok(record(&Head { assignment, began: now, ended: now, cutoff, measured: None }, &swept))
+    Ok(record(&Head { assignment, began: now, ended: now, cutoff, measured: None }, swept))
 }
 
 impl Sweeping<'_> {
