@@ -7,7 +7,6 @@ mod measure;
 mod reaper_bench;
 mod reaper_floor;
 mod reaper_tree;
-mod sweep;
 mod tidy;
 
 use std::process::ExitCode;
@@ -33,9 +32,6 @@ fn main() -> ExitCode {
         ["measure", options @ ..] => bench::run(options),
         ["floor", cache] => floor::run(cache.as_ref()),
         ["reaper-floor", depth, root] => reaper_floor::run(depth, root.as_ref()),
-        ["sweep", cache, state, courtesy, per_second] => {
-            sweep::run(cache.as_ref(), state.as_ref(), courtesy, per_second)
-        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -29,7 +29,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("derelict-reclaim", &["derelict-core"]),
     ("derelict", &["derelict-core", "derelict-observe", "derelict-reclaim"]),
     ("derelict-testkit", &["derelict-core"]),
-    ("xtask", &["derelict-core", "derelict-reclaim", "derelict-testkit"]),
+    ("xtask", &["derelict-testkit"]),
 ];
 
 /// Checks every rule and names every breach.
