@@ -62,7 +62,8 @@ impl Layers {
         if let Some(user) = &sources.user {
             layers.optional(user, sources.uid, Floors::Refused);
         }
-        if let Some(named) = &sources.named {
+        // A unit may name the system's file, which has been read and keeps its floors.
+        if let Some(named) = sources.named.as_ref().filter(|named| !is_same_file(named, &sources.system)) {
             layers.file(named, sources.uid, Floors::Refused);
         }
         paperclip::lay_over(&mut layers, &sources.environment);
@@ -265,6 +266,11 @@ fn raw(value: &DeValue<'_>) -> Result<Raw, String> {
             Err("it has to be a text, a whole number, a flag or a list of texts".into())
         }
     }
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 fn line_of(content: &str, at: usize) -> usize {

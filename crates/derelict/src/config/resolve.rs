@@ -209,12 +209,15 @@ impl Reader<'_> {
 
     fn limits(&mut self, name: &str) -> Limits {
         let at = |key: &str| format!("roots.{name}.limits.{key}");
-        let removals = self.number(&at("removals"));
-        if let (Some(most), Some(removals)) = (self.number("floors.removals"), removals)
-            && removals > most
+        let mut removals = self.number(&at("removals"));
+        if let Some(most) = self.number("floors.removals").filter(|most| removals.is_some_and(|wanted| wanted > *most))
         {
-            let place = self.place_of("floors.removals");
-            self.complain(&at("removals"), &format!("it has to be at most {most}, by {place}"));
+            // What nobody asked for is capped, what somebody asked for is refused.
+            if self.settings.contains_key(&at("removals")) {
+                let place = self.place_of("floors.removals");
+                self.complain(&at("removals"), &format!("it has to be at most {most}, by {place}"));
+            }
+            removals = Some(most);
         }
         Limits { removals, entries: self.number(&at("entries")), bytes: self.optional(&at("bytes"), value::size) }
     }

@@ -146,7 +146,6 @@ fn floors_stand_in_the_systems_file_only_and_nothing_weaker_gets_below_them() {
         [
             "DERELICT_ROOTS_WS_IDLE: roots.ws.idle = \"10d\": it has to be at least 20d, by system:2",
             "user:4: roots.ws.minimum_age = \"90d\": it has to be at least 100d, by system:3",
-            "roots.ws.limits.removals: it has to be at most 50, by system:4",
         ]
     );
     assert_eq!(
@@ -155,6 +154,23 @@ fn floors_stand_in_the_systems_file_only_and_nothing_weaker_gets_below_them() {
     );
     let by_variable = World::new().var("DERELICT_FLOORS_IDLE", "1d").wrong();
     assert_eq!(by_variable, ["DERELICT_FLOORS_IDLE: floors can be set in /etc/derelict/config.toml only"]);
+}
+
+#[test]
+fn a_ceiling_caps_what_nobody_asked_for_and_refuses_what_somebody_did() {
+    let capped = World::new().file("system", "[floors]\nremovals = 50\n").file("user", ROOT);
+    assert_eq!(capped.load().roots[0].limits.removals, Some(50));
+    let asked = capped.var("DERELICT_ROOTS_WS_LIMITS_REMOVALS", "51").wrong();
+    let why = "roots.ws.limits.removals = \"51\": it has to be at most 50, by system:2";
+    assert_eq!(asked, [format!("DERELICT_ROOTS_WS_LIMITS_REMOVALS: {why}")]);
+}
+
+#[test]
+fn a_unit_may_name_the_systems_file_which_keeps_its_floors() {
+    let world = World::new().file("system", &format!("[floors]\nremovals = 50\n{ROOT}"));
+    let sources = Sources { named: Some(world.path("system")), ..world.sources() };
+    let config = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(config.roots[0].limits.removals, Some(50));
 }
 
 #[test]
