@@ -155,5 +155,5 @@ fn the_schema_is_a_json_schema_and_the_example_is_a_configuration() {
     assert_eq!(schema["additionalProperties"], false);
     let world = Reaping::new();
     world.configure_whole(include_str!("../../../../examples/derelict.toml"));
-    check(&world).finish().expect_code(0).expect_stdout("ok: 3 roots");
+    check(&world).finish().expect_code(0).expect_stdout("ok: 4 roots");
 }
