@@ -249,6 +249,6 @@ fn a_workspace_that_becomes_live_before_its_removal_is_resurrected() {
     let mv = which("mv");
     cache.on_listing(&format!("[ $CALL = 1 ] || {} '{}' '{}'", mv.display(), hidden.display(), contexts.display()));
     let report = prune_json(&cache, &["-y"], 0);
-    assert_eq!((report.fate("a"), report.fate("b")), ("resurrected".into(), "removed".into()));
+    assert_eq!((report.fate("a"), report.fate("b")), ("retained_resurrected".into(), "removed".into()));
     assert_eq!(cache.leaves(REPOSITORY), ["a"]);
 }
