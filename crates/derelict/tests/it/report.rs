@@ -84,17 +84,8 @@ fn the_json_report_has_the_documented_shape() {
     assert_eq!(keys_of(&report), expected(&top));
     assert_eq!((&report["schema_version"], &report["command"]), (&json!(1), &json!("prune")));
     assert_eq!(report["root"].as_str().map(|root| root.starts_with(&*cache.dir().to_string_lossy())), Some(true));
-    let plan = [
-        "digest",
-        "removals",
-        "beyond_limit",
-        "kept",
-        "frees",
-        "stale_records",
-        "grace_seconds",
-        "expired",
-        "waiting",
-    ];
+    let plan =
+        ["digest", "removals", "beyond_limit", "kept", "frees", "stale_records", "grace_seconds", "expired", "waiting"];
     assert_eq!(keys_of(&report["plan"]), expected(&plan));
     let row = ["path", "name", "verdict", "reasons", "remedy", "forced", "size"];
     assert_eq!(keys_of(&report["plan"]["removals"][0]), expected(&row));
