@@ -109,6 +109,28 @@ pub struct SourceReport {
     pub claims: Observed<Vec<Claim>>,
 }
 
+impl SourceReport {
+    /// When the owner last used the directory, as far as the source says so; the latest of several.
+    #[must_use]
+    pub fn last_used(&self) -> Option<Timestamp> {
+        let Observed::Known(claims) = &self.claims else { return None };
+        let used = claims.iter().filter_map(|claim| match &claim.lease {
+            Lease::LastUsed(at) => Some(*at),
+            Lease::Standing | Lease::Held { .. } => None,
+        });
+        used.max()
+    }
+
+    /// Whether the source knows an owner at all.
+    #[must_use]
+    pub fn has_claims(&self) -> bool {
+        match &self.claims {
+            Observed::Known(claims) => !claims.is_empty(),
+            Observed::Unknown(_) => false,
+        }
+    }
+}
+
 /// One owner's claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {

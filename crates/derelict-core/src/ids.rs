@@ -1,7 +1,7 @@
 //! Names and identities: what a directory is called, what makes it *that* directory, and the small
 //! values everything else is built from. No rule lives here.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use sha2::Digest as _;
@@ -139,6 +139,16 @@ impl fmt::Display for IntentId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
+/// Takes text as it is written: the debug form of a large plan is never in memory as a whole.
+struct Hashing(sha2::Sha256);
+
+impl fmt::Write for Hashing {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
+
 impl Digest {
     /// Digest of bytes.
     #[must_use]
@@ -146,21 +156,39 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// Reads a digest as it prints: 64 lower-case hexadecimal digits.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut digest = Self([0; 32]);
-        for (byte, digits) in digest.0.iter_mut().zip(text.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-        }
-        (digest.to_string() == text).then_some(digest)
-    }
-
     /// Digest of a value's debug form, which is total, ordered and the same for equal values of one
     /// version of this program. That is all a plan's consent and a record's evidence need.
     #[must_use]
     pub fn of(value: &impl fmt::Debug) -> Self {
-        Self::of_bytes(format!("{value:?}").as_bytes())
+        let mut hashing = Hashing(sha2::Sha256::new());
+        write!(hashing, "{value:?}").expect("because a digest takes everything");
+        Self(hashing.0.finalize().into())
+    }
+
+    /// The digest that these bytes are, as [`Digest::as_bytes`] gave them.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The digest that prints so; `None` for anything else than 64 lower-case hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digit = |at: usize| char::from(pair[at]).to_digit(16).filter(|_| !pair[at].is_ascii_uppercase());
+            *byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The digest itself.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 }
 
@@ -269,6 +297,16 @@ mod tests {
         for bad in ["", "00", &"g".repeat(64), &"+1".repeat(32), &"A".repeat(64), &"é".repeat(32), &"0".repeat(66)] {
             assert_eq!(Digest::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_digest_comes_back_from_its_text_and_from_its_bytes_and_nothing_else_is_one() {
+        let digest = Digest::of_bytes(b"x");
+        let text = digest.to_string();
+        assert_eq!(Digest::parse(&text), Some(digest));
+        assert_eq!(Digest::from_bytes(*digest.as_bytes()), digest);
+        let wrong = [String::new(), text.to_uppercase(), format!("{text}0"), text[1..].to_owned(), "+1".repeat(32)];
+        assert_eq!(wrong.map(|text| Digest::parse(&text)), [None; 5]);
     }
 
     #[test]

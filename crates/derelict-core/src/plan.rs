@@ -160,6 +160,12 @@ impl ApprovedPlan {
         &self.plan
     }
 
+    /// The plan again, when it has been carried out.
+    #[must_use]
+    pub fn into_plan(self) -> Plan {
+        self.plan
+    }
+
     /// Who agreed.
     #[must_use]
     pub fn consent(&self) -> Consent {

@@ -45,19 +45,20 @@ pub fn referenced(judged: &[Judged]) -> u64 {
     judged.iter().filter(|judged| matches!(judged.verdict, Verdict::Referenced(_))).count() as u64
 }
 
-/// Looks at a survey as a whole, against what was remembered of the last sweep that acted.
+/// Looks at a survey as a whole, against what was remembered of the last sweep. `owners` is `None` where
+/// the operator declared that nobody is asked.
 ///
 /// Returns every breaker that trips, so that an operator who acknowledges one learns of the others.
 #[must_use]
 pub fn breakers(
     judged: &[Judged],
-    owners: u64,
+    owners: Option<u64>,
     root: FileIdentity,
     last: Option<&LastSweep>,
     now: Timestamp,
 ) -> Vec<Breaker> {
     let mut tripped = Vec::new();
-    if owners == 0 && !judged.is_empty() {
+    if owners == Some(0) && !judged.is_empty() {
         tripped.push(Breaker::EmptySource { candidates: judged.len() as u64 });
     }
     let Some(last) = last else { return tripped };
@@ -67,8 +68,8 @@ pub fn breakers(
     if last.root != root {
         tripped.push(Breaker::RootReplaced);
     }
-    if lost_most(last.owners, owners) {
-        tripped.push(Breaker::SourceShrank { before: last.owners, now: owners });
+    if let Some(now) = owners.filter(|owners| lost_most(last.owners, *owners)) {
+        tripped.push(Breaker::SourceShrank { before: last.owners, now });
     }
     let referenced = referenced(judged);
     if lost_most(last.referenced, referenced) {

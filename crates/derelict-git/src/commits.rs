@@ -75,9 +75,9 @@ impl Stores {
         }
     }
 
-    /// Whether one of the stores that stay has the object.
-    pub(crate) fn has_elsewhere(&self, id: &gix_hash::oid) -> bool {
-        self.stores.iter().skip(1).any(|store| store.hash == id.kind() && store.has(id))
+    /// Whether any of the stores has an object of this name.
+    pub(crate) fn has(&self, id: &gix_hash::oid) -> bool {
+        self.stores.iter().any(|store| store.hash == id.kind() && store.has(id))
     }
 
     /// Reads a commit; `None` when no store has it.

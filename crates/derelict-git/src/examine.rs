@@ -1,6 +1,6 @@
 //! One work tree with its repository: opened, compared, and everything inside it judged in turn.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,27 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::commits::Stores;
+use crate::doubts::{Doubt, Doubts};
 use crate::git_dir::{Met, walk_git_dir};
-use crate::history::{Standing, examine_history};
+use crate::history::History;
 use crate::index::Index;
+use crate::lfs::Pointer;
 use crate::proof::{Channel, Findings};
 use crate::refs::{Head, Refs, read_head};
 use crate::report::{Place, Report, shown};
 use crate::repository::{Repository, path_line, read_git_file};
+use crate::saved::Standing;
+use crate::saved_files::Sought;
 use crate::stat::{open_dir_at, stat_at};
 use crate::surroundings::Surroundings;
 use crate::walk::{Meter, measure_below};
-use crate::work_tree::walk_work_tree;
+use crate::work_tree::{Owner, walk_work_tree};
 
 /// Repositories inside repositories inside repositories; deeper than this is not followed.
 const DEEPEST_NESTING: usize = 16;
 
-/// Paths named when the index differs from HEAD.
-const NAMED_DIFFERENCES: usize = 50;
+/// Paths compared when the index differs from HEAD.
+const MOST_DIFFERENCES: usize = 1_000;
 
 /// Files and directories of an operation that was begun and not ended.
 const OPERATIONS: [(&str, &str); 9] = [
@@ -49,7 +53,11 @@ pub(crate) struct Examiner<'a> {
     pub(crate) meter: &'a mut dyn Meter,
     pub(crate) findings: &'a mut Findings,
     /// Canonical git directories already examined together with their work tree.
-    done: HashSet<PathBuf>,
+    pub(crate) done: HashSet<PathBuf>,
+    /// Paths of repositories whose HEAD is a commit that is saved, and that commit.
+    on_saved: HashMap<Vec<u8>, ObjectId>,
+    /// Contents of git-lfs that files of the work tree at hand hold.
+    pub(crate) lfs: HashSet<Pointer>,
     depth: usize,
 }
 
@@ -60,7 +68,16 @@ impl<'a> Examiner<'a> {
         meter: &'a mut dyn Meter,
         findings: &'a mut Findings,
     ) -> Self {
-        Self { around, top, meter, findings, done: HashSet::new(), depth: 0 }
+        Self {
+            around,
+            top,
+            meter,
+            findings,
+            done: HashSet::new(),
+            on_saved: HashMap::new(),
+            lfs: HashSet::new(),
+            depth: 0,
+        }
     }
 
     /// Examines the work tree `dir`, which lies at `prefix` below the candidate. Returns the commit
@@ -176,22 +193,31 @@ impl<'a> Examiner<'a> {
         repo: &Repository,
         met: &Met,
     ) -> Option<ObjectId> {
-        let refs = Refs::read(&repo.common_dir, repo.settings.hash);
-        let head = head_commit(repo, &refs);
-        let index = self.index(repo, head, place);
-        walk_work_tree(self, dir, prefix, place, Some((repo, index)));
         let here = self.path_of(prefix);
-        let standing = Standing { around: self.around, top: self.top, base: &here };
+        let mut history = History::read(repo, &Standing { around: self.around, top: self.top, base: &here });
+        let mut doubts = Doubts::default();
+        let outer = std::mem::take(&mut self.lfs);
+        let head = head_commit(repo, &history.refs);
+        let index = self.index(repo, head, place, &mut doubts);
+        let owner = Owner { repo, index, saved: &history.saved, doubts: &mut doubts };
+        walk_work_tree(self, dir, prefix, place, Some(owner));
+        let adrift = self.adrift(repo, met, place);
         let mut report = Report::new(self.findings, place.clone());
-        examine_history(repo, &refs, &met.loose, &standing, &mut report);
-        operations(&repo.git_dir, &mut report);
-        if met.lfs_objects > 0 {
-            report.unknown(
-                Channel::Lfs,
-                &format!("{} objects of git-lfs, which may not have been uploaded", met.lfs_objects),
-            );
+        history.examine(repo, &adrift, &mut report);
+        if let Some(head) = head.filter(|head| history.is_saved(head)) {
+            self.on_saved.insert(prefix.to_vec(), head);
         }
-        report.examined(Channel::Lfs, "objects", met.lfs_objects);
+        let on_saved = &self.on_saved;
+        doubts.settle(&history.saved, |path, commit| on_saved.get(&join(prefix, path)) == Some(commit), &mut report);
+        operations(&repo.git_dir, &mut report);
+        let stores: Vec<PathBuf> = history.saved.lfs_stores().collect();
+        let large: HashSet<Pointer> =
+            std::mem::replace(&mut self.lfs, outer).into_iter().chain(met.lfs.iter().cloned()).collect();
+        report.examined(Channel::Lfs, "objects", large.len() as u64 + met.lfs_strange);
+        let only_here = large.iter().filter(|pointer| !pointer.is_in(&stores)).count() as u64 + met.lfs_strange;
+        if only_here > 0 {
+            report.unknown(Channel::Lfs, &format!("{only_here} objects of git-lfs, which may not have been uploaded"));
+        }
         if repo.settings.lfs_storage {
             report.unknown(Channel::Lfs, "lfs.storage keeps the objects of git-lfs in another place");
         }
@@ -201,12 +227,35 @@ impl<'a> Examiner<'a> {
         }
         if !repo.is_linked() {
             self.inner_repositories(repo, &here, prefix, met);
-            self.linked_work_trees(repo, place);
+            self.linked_work_trees(repo, prefix, place);
         }
         head
     }
 
-    fn index(&mut self, repo: &Repository, head: Option<ObjectId>, place: &Place) -> Option<Index> {
+    /// Whether the repository at a path was examined and its HEAD found to be a commit that is saved.
+    pub(crate) fn stands_on_saved(&self, path: &[u8], head: &ObjectId) -> bool {
+        self.on_saved.get(path) == Some(head)
+    }
+
+    /// Objects that may be commits which nothing names: loose ones, and what git has put aside as cruft.
+    fn adrift(&mut self, repo: &Repository, met: &Met, place: &Place) -> Vec<ObjectId> {
+        let mut objects = met.loose.clone();
+        for pack in &met.cruft {
+            match crate::repository::objects_of_pack(&repo.git_dir.join(pack.to_path_lossy()), repo.settings.hash) {
+                Ok(found) => objects.extend(found),
+                Err(why) => Report::new(self.findings, place.clone()).unknown(Channel::Reflog, &why),
+            }
+        }
+        objects
+    }
+
+    pub(crate) fn index(
+        &mut self,
+        repo: &Repository,
+        head: Option<ObjectId>,
+        place: &Place,
+        doubts: &mut Doubts,
+    ) -> Option<Index> {
         let mut report = Report::new(self.findings, place.clone());
         let index = match Index::read(&repo.git_dir.join("index"), repo.settings.hash) {
             Ok(index) => index?,
@@ -227,12 +276,24 @@ impl<'a> Examiner<'a> {
             Some(Ok(None)) => Err("the commit of HEAD is missing".to_owned()),
             Some(Err(why)) => Err(why),
         };
-        match tree.and_then(|tree| index.differences(&stores, &tree, NAMED_DIFFERENCES)) {
-            Ok(paths) => paths.iter().filter(|path| !unmerged.contains(&path.as_slice())).for_each(|path| {
-                let staged = index.position(path).map(|entry| index.id(entry));
-                let content = staged.map_or_else(Vec::new, |id| id.as_slice().to_vec());
-                report.loss(Channel::Tracked, || format!("staged: {}", shown(path)), &[path, &content]);
-            }),
+        match tree.and_then(|tree| index.differences(&stores, &tree, MOST_DIFFERENCES)) {
+            Ok(paths) => {
+                // A list that was cut off proves nothing of what it leaves out; and the index of a branch without a
+                // commit is all that there is of it.
+                let whole = paths.len() < MOST_DIFFERENCES && head.is_some();
+                for path in paths.iter().filter(|path| !unmerged.contains(&path.as_slice())) {
+                    let staged = index.position(path).map(|entry| index.held(entry));
+                    let what = format!("staged: {}", shown(path));
+                    let content = vec![path.clone(), staged.map_or_else(Vec::new, |held| held.1.as_slice().to_vec())];
+                    let sought = staged.map(|held| Sought { path: path.clone(), held }).into_iter().collect();
+                    if whole {
+                        doubts.add(Doubt { channel: Channel::Tracked, what, content, sought });
+                    } else {
+                        let content: Vec<&[u8]> = content.iter().map(Vec::as_slice).collect();
+                        report.loss(Channel::Tracked, || what, &content);
+                    }
+                }
+            }
             Err(why) => report.unknown(Channel::Tracked, &why),
         }
         Some(index)
@@ -250,40 +311,11 @@ impl<'a> Examiner<'a> {
             let mut report = Report::new(self.findings, place);
             match Repository::open(&repo.git_dir.join(inner.to_path_lossy())) {
                 Ok(repo) => {
-                    let refs = Refs::read(&repo.common_dir, repo.settings.hash);
                     let standing = Standing { around: self.around, top: self.top, base: &path };
-                    examine_history(&repo, &refs, &[], &standing, &mut report);
+                    History::read(&repo, &standing).examine(&repo, &[], &mut report);
                 }
                 Err(why) => report.unknown(Channel::Submodules, &why),
             }
-        }
-    }
-
-    /// Work trees that live off this repository and were not met inside the candidate.
-    fn linked_work_trees(&mut self, repo: &Repository, place: &Place) {
-        let mut report = Report::new(self.findings, place.clone());
-        let entries = match std::fs::read_dir(repo.git_dir.join("worktrees")) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => return report.unknown(Channel::Worktrees, &format!("cannot list worktrees: {error}")),
-        };
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => return report.unknown(Channel::Worktrees, &format!("cannot list worktrees: {error}")),
-            };
-            report.examined(Channel::Worktrees, "linked work trees", 1);
-            if std::fs::canonicalize(entry.path()).is_ok_and(|path| self.done.contains(&path)) {
-                continue;
-            }
-            let name = entry.file_name();
-            let names = crate::refs::read_limited(&entry.path().join("gitdir"), 8192);
-            let place = names.map_or_else(
-                |_| "an unknown place".to_owned(),
-                |text| shown(text.trim().strip_suffix(b"/.git").unwrap_or(text.trim())),
-            );
-            let what = format!("the work tree {} at {place} lives off this repository", shown(name.as_encoded_bytes()));
-            report.dependent(Channel::Worktrees, &what);
         }
     }
 
@@ -296,8 +328,8 @@ pub(crate) fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
     if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
 }
 
-fn head_commit(repo: &Repository, refs: &Refs) -> Option<ObjectId> {
-    match read_head(&repo.git_dir, repo.settings.hash) {
+pub(crate) fn head_commit(repo: &Repository, refs: &Refs) -> Option<ObjectId> {
+    match read_head(&repo.git_dir, &repo.settings) {
         Ok(Head::Detached(id)) => Some(id),
         Ok(Head::Branch(name)) => refs.find(&name),
         // The history says so too, and keeps the directory for it.
@@ -305,7 +337,7 @@ fn head_commit(repo: &Repository, refs: &Refs) -> Option<ObjectId> {
     }
 }
 
-fn operations(git_dir: &Path, report: &mut Report<'_>) {
+pub(crate) fn operations(git_dir: &Path, report: &mut Report<'_>) {
     for (file, operation) in OPERATIONS {
         match std::fs::symlink_metadata(git_dir.join(file)) {
             Ok(_) => {

@@ -8,6 +8,7 @@ use bstr::ByteSlice;
 use gix_hash::ObjectId;
 use rustix::fs::FileType;
 
+use crate::lfs::{Pointer, parse_oid};
 use crate::proof::Channel;
 use crate::report::{Report, shown};
 use crate::stat::stat_at;
@@ -18,12 +19,16 @@ use crate::walk::{Entry, Meter, Visit, walk};
 pub(crate) struct Met {
     /// Git directories inside, relative to this one: of submodules, or put there by somebody.
     pub(crate) repositories: Vec<Vec<u8>>,
-    /// Files in the store of git-lfs.
-    pub(crate) lfs_objects: u64,
+    /// What the store of git-lfs holds.
+    pub(crate) lfs: Vec<Pointer>,
+    /// Files in it that have no name of an object.
+    pub(crate) lfs_strange: u64,
     /// Files in the store of git-annex.
     pub(crate) annex_objects: u64,
     /// Objects that lie loose here; some may be named by nothing.
     pub(crate) loose: Vec<ObjectId>,
+    /// Indexes of packs into which git has put what nothing names.
+    pub(crate) cruft: Vec<Vec<u8>>,
     /// Whether the files are such that reading them cannot hang or lead astray.
     pub(crate) readable: bool,
 }
@@ -78,13 +83,25 @@ impl Visit for GitDir<'_, '_> {
     fn leaf(&mut self, at: &Entry<'_>, (): &mut ()) {
         let path = &at.path[self.prefix..];
         if NEVER_OPENED.iter().any(|never| path.starts_with(never)) {
-            self.met.lfs_objects += u64::from(path.starts_with(b"lfs/objects/"));
+            if path.starts_with(b"lfs/objects/") {
+                match parse_oid(at.name) {
+                    Some(oid) => self.met.lfs.push(Pointer { oid, size: at.stat.size }),
+                    None => self.met.lfs_strange += 1,
+                }
+            }
             self.met.annex_objects += u64::from(path.starts_with(b"annex/"));
             return;
         }
+        if path.starts_with(b"git-crypt/keys/") {
+            self.report.unknown(Channel::Repository, &format!("{} is a key of git-crypt", shown(at.path)));
+        }
         match at.stat.kind() {
             FileType::RegularFile if is_lock(path, at.name) => self.report.git_lock(at.path),
-            FileType::RegularFile => self.met.loose.extend(loose_object(path)),
+            FileType::RegularFile => {
+                self.met.loose.extend(loose_object(path));
+                let cruft = path.strip_suffix(b".mtimes").filter(|path| path.starts_with(b"objects/pack/"));
+                self.met.cruft.extend(cruft.map(|pack| [pack, b".idx"].concat()));
+            }
             // An old way to write HEAD; anything else behind a symlink is not this directory's.
             FileType::Symlink if at.name == b"HEAD" => {}
             FileType::Symlink => self.strange(at.path, "a symlink"),

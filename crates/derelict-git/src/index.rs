@@ -73,6 +73,11 @@ impl Index {
         self.file.entry(entry).id
     }
 
+    /// Whether the file is left out of the work tree on purpose.
+    pub(crate) fn is_left_out(&self, entry: usize) -> bool {
+        self.file.entry(entry).flags.contains(Flags::SKIP_WORKTREE)
+    }
+
     pub(crate) fn is_submodule(&self, entry: usize) -> bool {
         self.file.entry(entry).mode == Mode::COMMIT
     }
@@ -218,7 +223,8 @@ impl Index {
         Ok(())
     }
 
-    fn held(&self, entry: usize) -> Held {
+    /// What the index has for an entry; of mode 0 if it is a mere intent to add.
+    pub(crate) fn held(&self, entry: usize) -> Held {
         let entry = self.file.entry(entry);
         // An intent to add is not what HEAD holds, whatever object stands in for it.
         let mode = if entry.flags.contains(Flags::INTENT_TO_ADD) { 0 } else { entry.mode.bits() as u16 };

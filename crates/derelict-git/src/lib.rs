@@ -4,25 +4,40 @@
 //! hook or an fsmonitor. No environment variable changes an answer. What is not supported exactly
 //! is "could not tell", with the reason.
 //!
-//! Where things are: `walk` sees every entry once; `work_tree` says what each one is; `index`,
-//! `content` and `ignore` help it decide; `examine` puts a repository together and goes into those
-//! inside it; `history` asks which commits are saved, with `commits` (the ancestry walk), `trees` and
-//! `containment` (squash and rebase); `refs`, `settings` and `repository` read git's files; `proof`
-//! and `report` collect the answers.
+//! Where things are: `walk` sees every entry once; `work_tree` says what each one is; `index`, `content`,
+//! `conversion`, `attributes`, `lfs` and `ignore` help it decide; `examine` puts a repository together and goes
+//! into those inside it, `linked` after those that live off it. `saved` says what is saved elsewhere, by the
+//! addresses that `settings` and `rewrites` know; `history` asks which commits are, with `commits` (the ancestry
+//! walk), `containment` and `landing` (squash, rebase, stash) and `lines`; `doubts` and `saved_files` ask it of
+//! files. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
+//! `hostile` gives our own parsers any bytes.
 
+mod attributes;
 mod commits;
 mod containment;
 mod content;
+mod conversion;
+mod doubts;
 mod examine;
 mod git_dir;
 mod history;
+#[doc(hidden)]
+pub mod hostile;
 mod ignore;
 mod index;
+mod landing;
+mod lfs;
+mod lines;
+mod linked;
 mod proof;
 mod rebuildable;
 mod refs;
+mod reftable;
 mod report;
 mod repository;
+mod rewrites;
+mod saved;
+mod saved_files;
 mod settings;
 mod stat;
 mod surroundings;

@@ -1,4 +1,4 @@
-//! Refs, pseudo refs and reflogs of a repository with the `files` ref storage, read as they are.
+//! Refs, pseudo refs and reflogs of a repository, read as they are, in whichever way they are stored.
 //!
 //! A ref that cannot be read is never left out: it is a reason why nothing can be told.
 
@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 use gix_hash::ObjectId;
+
+use crate::reftable::{Stack, Value};
+use crate::settings::{Settings, Storage};
 
 /// A ref file holds one object name or one ref name; anything larger is not one.
 const REF_BYTES: u64 = 4096;
@@ -38,8 +41,32 @@ pub(crate) enum Head {
 }
 
 impl Refs {
+    /// All refs of one git directory.
+    pub(crate) fn read(dir: &Path, settings: &Settings) -> Self {
+        match settings.storage {
+            Storage::Files => Self::read_files(dir, settings.hash),
+            Storage::Reftable => Self::read_tables(dir, settings.hash),
+        }
+    }
+
+    fn read_tables(dir: &Path, hash: gix_hash::Kind) -> Self {
+        let mut refs = Self::default();
+        match Stack::read(dir, hash) {
+            Ok(stack) => {
+                for (name, value) in stack.refs.into_iter().filter(|(name, _)| name.starts_with(b"refs/")) {
+                    match value {
+                        Value::Object(id) => refs.direct.push((name, id)),
+                        Value::Symbolic(target) => refs.symbolic.push((name, target)),
+                    }
+                }
+            }
+            Err(why) => refs.unreadable.push(why),
+        }
+        refs
+    }
+
     /// Loose refs below `dir/refs`, and the packed ones of `dir`.
-    pub(crate) fn read(dir: &Path, hash: gix_hash::Kind) -> Self {
+    fn read_files(dir: &Path, hash: gix_hash::Kind) -> Self {
         let mut refs = Self::default();
         let mut names = Vec::new();
         list_files(&dir.join("refs"), b"refs", &mut names, &mut refs.unreadable);
@@ -89,6 +116,15 @@ impl Refs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => return self.unreadable.push(format!("cannot read packed-refs: {error}")),
         };
+        self.parse_packed(&text, hash, loose);
+    }
+
+    pub(crate) fn parse_packed(
+        &mut self,
+        text: &[u8],
+        hash: gix_hash::Kind,
+        loose: &std::collections::HashSet<Vec<u8>>,
+    ) {
         for (number, line) in text.lines().enumerate() {
             if line.starts_with(b"#") || line.starts_with(b"^") || line.is_empty() {
                 continue;
@@ -105,7 +141,15 @@ impl Refs {
 }
 
 /// Reads `HEAD` of a git directory; an old symlink to a ref counts as its name.
-pub(crate) fn read_head(git_dir: &Path, hash: gix_hash::Kind) -> Result<Head, String> {
+pub(crate) fn read_head(git_dir: &Path, settings: &Settings) -> Result<Head, String> {
+    let hash = settings.hash;
+    if settings.storage == Storage::Reftable {
+        return match Stack::read(git_dir, hash)?.refs.remove(&b"HEAD"[..]) {
+            Some(Value::Object(id)) => Ok(Head::Detached(id)),
+            Some(Value::Symbolic(name)) => Ok(Head::Branch(name)),
+            None => Err("there is no HEAD".into()),
+        };
+    }
     let path = git_dir.join("HEAD");
     if let Ok(target) = std::fs::read_link(&path) {
         let target = target.as_os_str().as_encoded_bytes().to_vec();
@@ -122,10 +166,20 @@ pub(crate) fn read_head(git_dir: &Path, hash: gix_hash::Kind) -> Result<Head, St
 /// The objects that `ORIG_HEAD`, `FETCH_HEAD`, `MERGE_HEAD` and the like name, with the file's name.
 pub(crate) fn pseudo_refs(
     git_dir: &Path,
-    hash: gix_hash::Kind,
+    settings: &Settings,
     unreadable: &mut Vec<String>,
 ) -> Vec<(String, ObjectId)> {
+    let hash = settings.hash;
     let mut found = Vec::new();
+    if settings.storage == Storage::Reftable {
+        match Stack::read(git_dir, hash) {
+            Ok(stack) => found.extend(stack.refs.into_iter().filter_map(|(name, value)| match value {
+                Value::Object(id) if !name.starts_with(b"refs/") => Some((name.escape_ascii().to_string(), id)),
+                Value::Object(_) | Value::Symbolic(_) => None,
+            })),
+            Err(why) => unreadable.push(why),
+        }
+    }
     let entries = match std::fs::read_dir(git_dir) {
         Ok(entries) => entries,
         Err(error) => {
@@ -170,7 +224,17 @@ pub(crate) struct Reflog {
 }
 
 /// All reflogs of a git directory.
-pub(crate) fn reflogs(git_dir: &Path, hash: gix_hash::Kind, unreadable: &mut Vec<String>) -> Vec<Reflog> {
+pub(crate) fn reflogs(git_dir: &Path, settings: &Settings, unreadable: &mut Vec<String>) -> Vec<Reflog> {
+    let hash = settings.hash;
+    if settings.storage == Storage::Reftable {
+        return match Stack::read(git_dir, hash) {
+            Ok(stack) => from_tables(stack),
+            Err(why) => {
+                unreadable.push(why);
+                Vec::new()
+            }
+        };
+    }
     let mut files = Vec::new();
     list_files(&git_dir.join("logs"), b"", &mut files, unreadable);
     let mut logs = Vec::new();
@@ -186,7 +250,25 @@ pub(crate) fn reflogs(git_dir: &Path, hash: gix_hash::Kind, unreadable: &mut Vec
     logs
 }
 
-fn parse_reflog(name: Vec<u8>, text: &[u8], hash: gix_hash::Kind, unreadable: &mut Vec<String>) -> Reflog {
+fn from_tables(stack: Stack) -> Vec<Reflog> {
+    let mut logs: Vec<Reflog> = Vec::new();
+    for ((name, _), entry) in stack.logs {
+        if logs.last().is_none_or(|log| log.name != name) {
+            logs.push(Reflog { name, objects: Vec::new(), last: None });
+        }
+        let log = logs.last_mut().expect("because one was just put there");
+        log.objects.extend([entry.old, entry.new].into_iter().filter(|id| !id.is_null()));
+        log.last = Some((entry.new, entry.message));
+    }
+    let mut seen = std::collections::HashSet::new();
+    for log in &mut logs {
+        seen.clear();
+        log.objects.retain(|id| seen.insert(*id));
+    }
+    logs
+}
+
+pub(crate) fn parse_reflog(name: Vec<u8>, text: &[u8], hash: gix_hash::Kind, unreadable: &mut Vec<String>) -> Reflog {
     let mut seen = std::collections::HashSet::new();
     let (mut objects, mut last) = (Vec::new(), None);
     let hex = hash.len_in_hex();
@@ -205,7 +287,7 @@ fn parse_reflog(name: Vec<u8>, text: &[u8], hash: gix_hash::Kind, unreadable: &m
     Reflog { name, objects, last }
 }
 
-fn parse_ref(text: &[u8], hash: gix_hash::Kind) -> Option<Head> {
+pub(crate) fn parse_ref(text: &[u8], hash: gix_hash::Kind) -> Option<Head> {
     let text = text.trim();
     match text.strip_prefix(b"ref:") {
         Some(target) => Some(Head::Branch(target.trim().to_vec())).filter(|_| target.trim().starts_with(b"refs/")),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gix_object::{Exists as _, Find as _};
 
 use crate::refs::read_limited;
+use crate::rewrites::Rewrites;
 use crate::settings::{CONFIG_BYTES, Settings};
 
 /// A repository that was opened for reading.
@@ -16,6 +17,8 @@ pub(crate) struct Repository {
     /// work tree.
     pub(crate) common_dir: PathBuf,
     pub(crate) settings: Settings,
+    /// What the addresses of its remotes may really be.
+    pub(crate) rewrites: Rewrites,
     pub(crate) objects: Objects,
 }
 
@@ -40,6 +43,8 @@ impl Repository {
         if settings.worktree_config && git_dir.join("config.worktree").exists() {
             settings.overlay(read_settings(&git_dir.join("config.worktree"))?);
         }
+        let mut rewrites = Rewrites::of(&settings, &common_dir, None);
+        settings.remotes.append(&mut rewrites.remotes);
         for part in ["objects", "refs"] {
             if !common_dir.join(part).is_dir() {
                 return Err(format!("broken repository: it has no {part} directory"));
@@ -47,7 +52,7 @@ impl Repository {
         }
         let store = open_store(&common_dir.join("objects"), settings.hash)?;
         let objects = Objects::of(&store, settings.hash);
-        Ok(Self { git_dir: git_dir.to_owned(), common_dir, settings, objects })
+        Ok(Self { git_dir: git_dir.to_owned(), common_dir, settings, rewrites, objects })
     }
 
     /// Whether refs and objects are somebody else's.
@@ -86,6 +91,13 @@ pub(crate) fn open_store(dir: &Path, hash: gix_hash::Kind) -> Result<Arc<gix_odb
     gix_odb::Store::at_opts(dir.to_owned(), hash, &mut std::iter::empty(), gix_odb::store::init::Options::default())
         .map(Arc::new)
         .map_err(|error| format!("cannot open the object database: {error}"))
+}
+
+/// The names of all objects of a pack, by its index.
+pub(crate) fn objects_of_pack(index: &Path, hash: gix_hash::Kind) -> Result<Vec<gix_hash::ObjectId>, String> {
+    let file = gix_odb::pack::index::File::at(index, hash)
+        .map_err(|error| format!("cannot read {}: {error}", index.display()))?;
+    Ok(file.iter().map(|entry| entry.oid).collect())
 }
 
 impl Objects {

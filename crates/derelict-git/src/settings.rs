@@ -1,8 +1,8 @@
 //! The few settings of a repository that change what a proof means: its format, its hash, where its
 //! work tree is, and which remote-tracking refs its remotes really write.
 //!
-//! Only the repository's own files are read. What the user or the system configured, or what an
-//! `include` pulls in, could only take savings away by rewriting addresses, and is never needed.
+//! Here only what one file says. What included files and the user's own configuration say could only take
+//! savings away, by rewriting addresses; that is the part of `rewrites`.
 
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,15 @@ pub(crate) const CONFIG_BYTES: u64 = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) hash: gix_hash::Kind,
+    pub(crate) storage: Storage,
     pub(crate) bare: bool,
     pub(crate) worktree: Option<PathBuf>,
     pub(crate) worktree_config: bool,
     pub(crate) remotes: Vec<Remote>,
+    /// `url.<base>.insteadOf`: what an address begins with, and what stands for it.
+    pub(crate) rules: Vec<(BString, BString)>,
+    /// Files that are to be read as well, under whatever condition.
+    pub(crate) includes: Vec<BString>,
     /// Whether objects may be missing on purpose, to be fetched when needed.
     pub(crate) partial: bool,
     /// Whether line endings may have been converted.
@@ -28,10 +33,17 @@ pub(crate) struct Settings {
     pub(crate) lfs_storage: bool,
 }
 
+/// How refs and reflogs are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storage {
+    Files,
+    Reftable,
+}
+
 /// A configured remote.
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
-    /// The address that a fetch uses.
+    /// The address that a fetch uses, as it is written.
     pub(crate) url: Option<BString>,
     fetch: Vec<RefSpec>,
 }
@@ -44,24 +56,34 @@ struct RefSpec {
 }
 
 impl Settings {
-    /// Reads a configuration file. The error is the reason why nothing can be told.
+    /// Reads the configuration file of a repository. The error is the reason why nothing can be told.
     pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Self, String> {
-        let options = gix_config::file::init::Options { lossy: true, ..Default::default() };
-        let meta = Metadata::from(gix_config::Source::Local);
-        let file = gix_config::File::from_bytes_no_includes(bytes, meta, options)
-            .map_err(|error| format!("cannot parse {}: {error}", path.display()))?;
+        let file = parsed(bytes, path)?;
+        let mut settings = Self::of(&file);
+        settings.read_extensions(&file)?;
+        Ok(settings)
+    }
+
+    /// Reads any other configuration file; what it says of formats is not obeyed, as git does not.
+    pub(crate) fn parse_any(bytes: &[u8], path: &Path) -> Result<Self, String> {
+        parsed(bytes, path).map(|file| Self::of(&file))
+    }
+
+    fn of(file: &gix_config::File) -> Self {
         let mut settings = Self {
             hash: gix_hash::Kind::Sha1,
+            storage: Storage::Files,
             bare: false,
             worktree: None,
             worktree_config: false,
             remotes: Vec::new(),
+            rules: rules(file),
+            includes: includes(file),
             partial: false,
             converts_line_endings: false,
             lfs_storage: false,
         };
-        settings.read_extensions(&file)?;
-        for section in sections(&file, "core") {
+        for section in sections(file, "core") {
             if let Some(bare) = section.value_implicit("bare") {
                 settings.bare = is_true(bare.as_ref());
             }
@@ -71,9 +93,9 @@ impl Settings {
                 settings.worktree = Some(worktree.to_path_lossy().into_owned());
             }
         }
-        settings.lfs_storage = sections(&file, "lfs").iter().any(|section| section.contains_value_name("storage"));
-        settings.read_remotes(&file);
-        Ok(settings)
+        settings.lfs_storage = sections(file, "lfs").iter().any(|section| section.contains_value_name("storage"));
+        settings.read_remotes(file);
+        settings
     }
 
     /// What `config.worktree` says is laid over what the common configuration says.
@@ -81,6 +103,8 @@ impl Settings {
         self.bare = worktree.bare;
         self.worktree = worktree.worktree.or(self.worktree.take());
         self.remotes.extend(worktree.remotes);
+        self.rules.extend(worktree.rules);
+        self.includes.extend(worktree.includes);
     }
 
     /// An own allow-list: a format we do not know is a format we cannot prove anything about.
@@ -107,6 +131,7 @@ impl Settings {
                     "objectformat" if value == "sha1" => self.hash = gix_hash::Kind::Sha1,
                     "objectformat" if value == "sha256" => self.hash = gix_hash::Kind::Sha256,
                     "refstorage" if value == "files" => {}
+                    "refstorage" if value == "reftable" => self.storage = Storage::Reftable,
                     other => return Err(format!("repository extension {other} = {value} is not supported")),
                 }
             }
@@ -130,16 +155,18 @@ impl Settings {
             self.partial |= section.contains_value_name("promisor");
             remote.fetch.extend(section.values("fetch").iter().filter_map(RefSpec::parse));
         }
-        let rewrites = rewrites(file);
-        for (_, remote) in &mut remotes {
-            remote.url = remote.url.take().map(|url| rewritten(url, &rewrites));
-        }
         self.remotes = remotes.into_iter().map(|(_, remote)| remote).collect();
     }
 }
 
-/// `url.<base>.insteadOf`: what an address begins with, and what stands for it.
-fn rewrites(file: &gix_config::File) -> Vec<(BString, BString)> {
+fn parsed(bytes: &[u8], path: &Path) -> Result<gix_config::File, String> {
+    let options = gix_config::file::init::Options { lossy: true, ..Default::default() };
+    let meta = Metadata::from(gix_config::Source::Local);
+    gix_config::File::from_bytes_no_includes(bytes, meta, options)
+        .map_err(|error| format!("cannot parse {}: {error}", path.display()))
+}
+
+fn rules(file: &gix_config::File) -> Vec<(BString, BString)> {
     let bases = sections(file, "url").into_iter().filter_map(|section| {
         let base = section.header().subsection_name()?.to_owned();
         Some(section.values("insteadOf").into_iter().map(move |prefix| (prefix, base.clone())).collect::<Vec<_>>())
@@ -147,13 +174,9 @@ fn rewrites(file: &gix_config::File) -> Vec<(BString, BString)> {
     bases.flatten().collect()
 }
 
-/// The longest beginning that matches is replaced, as git does.
-fn rewritten(url: BString, rewrites: &[(BString, BString)]) -> BString {
-    let matching = rewrites.iter().filter(|(prefix, _)| url.starts_with(prefix));
-    match matching.max_by_key(|(prefix, _)| prefix.len()) {
-        Some((prefix, base)) => [base.as_slice(), &url[prefix.len()..]].concat().into(),
-        None => url,
-    }
+fn includes(file: &gix_config::File) -> Vec<BString> {
+    let sections = sections(file, "include").into_iter().chain(sections(file, "includeIf"));
+    sections.flat_map(|section| section.values("path")).collect()
 }
 
 fn sections<'f>(file: &'f gix_config::File, name: &str) -> Vec<gix_config::file::SectionRef<'f>> {
@@ -264,18 +287,11 @@ mod tests {
     #[test]
     fn an_unknown_format_or_extension_is_refused_by_name() {
         assert!(parse("[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = sha256\n").is_ok());
-        let error = parse("[extensions]\nrefStorage = reftable\n").expect_err("because reftable is not read");
-        assert!(error.contains("refstorage = reftable"), "{error}");
+        let error = parse("[extensions]\nrefStorage = other\n").expect_err("because there is no such storage");
+        assert!(error.contains("refstorage = other"), "{error}");
         assert!(parse("[extensions]\nshiny = true\n").is_err());
         assert!(parse("[core]\nrepositoryformatversion = 2\n").is_err());
         assert!(parse("[core\n").is_err());
-    }
-
-    #[test]
-    fn an_address_is_rewritten_by_the_longest_beginning() {
-        let text = "[remote \"o\"]\n\turl = https://f/x\n[url \"/local/\"]\n\tinsteadOf = https://f/\n[url \"y:\"]\n\tinsteadOf = https:\n";
-        let settings = parse(text).expect("because it is well-formed");
-        assert_eq!(settings.remotes[0].url.as_deref().map(|url| &url[..]), Some(&b"/local/x"[..]));
     }
 
     #[test]

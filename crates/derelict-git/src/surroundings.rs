@@ -12,6 +12,7 @@ use gix_hash::ObjectId;
 use crate::commits::{Peeled, Stores};
 use crate::refs::{Refs, read_limited};
 use crate::repository::{Objects, open_store};
+use crate::rewrites::Rewrites;
 use crate::settings::{CONFIG_BYTES, Settings};
 use crate::trees::list;
 
@@ -30,6 +31,7 @@ pub struct Surroundings {
     swept_root: PathBuf,
     keepers: Vec<PathBuf>,
     borrowers: Vec<Borrower>,
+    rewrites: Rewrites,
     read: Mutex<HashMap<PathBuf, Option<Arc<Keeper>>>>,
 }
 
@@ -37,10 +39,14 @@ pub struct Surroundings {
 pub(crate) struct Keeper {
     /// The objects its refs name, tags unpeeled.
     pub(crate) tips: HashSet<ObjectId>,
+    pub(crate) git_dir: PathBuf,
     store: Arc<gix_odb::Store>,
     hash: gix_hash::Kind,
     /// Trees found whole, and tips with the answer for each.
     checked: Mutex<(HashSet<ObjectId>, HashMap<ObjectId, bool>)>,
+    /// Objects that are no commits. A name stands for the same object everywhere, so whoever has looked at one
+    /// has looked at it for all clones.
+    no_commits: Mutex<HashSet<ObjectId>>,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -54,7 +60,20 @@ impl Surroundings {
     /// repository inside it saves nothing, unless it is one of the `keepers`, which stay.
     #[must_use]
     pub fn new(swept_root: PathBuf, keepers: Vec<PathBuf>, borrowers: Vec<Borrower>) -> Self {
-        Self { swept_root, keepers, borrowers, read: Mutex::default() }
+        Self { swept_root, keepers, borrowers, rewrites: Rewrites::default(), read: Mutex::default() }
+    }
+
+    /// With what the user and the system configured for git: files in the order in which git reads them, and
+    /// the home directory that `~` stands for in them. It can only take savings away: an address that these
+    /// files lead to a directory of this machine is no forge.
+    #[must_use]
+    pub fn with_git_configuration(mut self, files: &[PathBuf], home: Option<&Path>) -> Self {
+        self.rewrites = Rewrites::of_files(files, home);
+        self
+    }
+
+    pub(crate) fn rewrites(&self) -> &Rewrites {
+        &self.rewrites
     }
 
     /// The keepers that lie beside a directory or beside one of its ancestors.
@@ -114,10 +133,17 @@ impl Keeper {
             return None;
         }
         let store = open_store(&git_dir.join("objects"), settings.hash).ok()?;
-        let refs = Refs::read(&git_dir, settings.hash);
+        let refs = Refs::read(&git_dir, &settings);
         let objects = Objects::of(&store, settings.hash);
         let tips = refs.direct.iter().map(|(_, id)| *id).filter(|id| objects.has(id)).collect();
-        Some(Self { tips, store, hash: settings.hash, checked: Mutex::default() })
+        Some(Self {
+            tips,
+            git_dir,
+            store,
+            hash: settings.hash,
+            checked: Mutex::default(),
+            no_commits: Mutex::default(),
+        })
     }
 
     /// Whether a tip is really here: its commits, as far back as is looked, and every file of them.
@@ -134,11 +160,28 @@ impl Keeper {
         whole
     }
 
+    /// Those of the objects that are not yet known to be no commits.
+    pub(crate) fn may_be_commits(&self, objects: &[ObjectId]) -> Vec<ObjectId> {
+        let known = self.no_commits.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.iter().filter(|id| !known.contains(*id)).copied().collect()
+    }
+
+    /// Remembers objects that were looked at and are no commits.
+    pub(crate) fn are_no_commits(&self, objects: Vec<ObjectId>) {
+        let mut known = self.no_commits.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MOST_REMEMBERED {
+            known.extend(objects);
+        }
+    }
+
     /// A handle to its objects for the calling thread.
     pub(crate) fn objects(&self) -> Objects {
         Objects::of(&self.store, self.hash)
     }
 }
+
+/// Objects that are remembered to be no commits: thirty megabytes of names.
+const MOST_REMEMBERED: usize = 1_000_000;
 
 /// Commits that are looked at behind a tip; what lies further back is taken on trust.
 const LOOK_BACK: usize = 200;

@@ -6,17 +6,25 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bstr::ByteSlice;
+use gix_hash::ObjectId;
+use rustix::fs::FileType;
 use sha2::Digest as _;
 
-use crate::content::{is_object, is_object_but_for_line_endings};
+use crate::attributes::{ATTRIBUTES_BYTES, Attributes, Conversion, LineEndings};
+use crate::content::{bytes_of, mode_of, object_of};
+use crate::conversion::{CONVERTED_BYTES, Compared, compare};
+use crate::doubts::{Doubt, Doubts};
 use crate::examine::{Examiner, join};
 use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
 use crate::index::{ByStat, Found, Index};
+use crate::lfs::{POINTER_BYTES, Pointer};
 use crate::proof::Channel;
 use crate::rebuildable::{is_precious, is_rebuildable, is_rebuildable_file};
 use crate::refs::read_limited;
 use crate::report::{Place, Report, shown};
 use crate::repository::Repository;
+use crate::saved::Saved;
+use crate::saved_files::Sought;
 use crate::stat::{Stat, open_dir_at, open_file_at, stat_at};
 use crate::walk::{Entry, Meter, Visit, walk};
 
@@ -31,8 +39,31 @@ const FOREIGN: [(&[u8], &str); 7] = [
     (b".sl", "Sapling"),
 ];
 
+/// Untracked files larger than this are not looked for in saved history: nobody commits such.
+const SOUGHT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Files of one untracked directory that are looked for; a larger one is told as it is.
+const MOST_OF_A_HEAP: usize = 1_000;
+
 /// The marker by which a person keeps a directory; reading it is the observer's.
 const KEEP_MARKER: &[u8] = b".derelict-keep";
+
+/// A file compared with its object.
+enum Content {
+    Same,
+    /// It would be this object.
+    Other(ObjectId),
+    /// Only this would tell.
+    Undecided(String),
+}
+
+/// The repository of a work tree, and what is asked of it.
+pub(crate) struct Owner<'r> {
+    pub(crate) repo: &'r Repository,
+    pub(crate) index: Option<Index>,
+    pub(crate) saved: &'r Saved,
+    pub(crate) doubts: &'r mut Doubts,
+}
 
 /// Walks a work tree. Without a repository, or without an index, nothing is tracked.
 pub(crate) fn walk_work_tree(
@@ -40,37 +71,36 @@ pub(crate) fn walk_work_tree(
     dir: BorrowedFd<'_>,
     prefix: &[u8],
     place: &Place,
-    repo: Option<(&Repository, Option<Index>)>,
+    owner: Option<Owner<'_>>,
 ) {
     let base = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
     let mut rules = Rules::default();
-    let (repo, index) = repo.unzip();
-    let index = index.flatten();
+    let repo = owner.as_ref().map(|owner| owner.repo);
+    let (index, known) = match owner {
+        Some(Owner { repo, index, saved, doubts }) => (index, Some((repo.settings.hash, saved, doubts))),
+        None => (None, None),
+    };
     // Missing or unreadable, it ignores nothing, which keeps more.
     if let Some(Ok(text)) = repo.map(|repo| read_limited(&repo.common_dir.join("info/exclude"), IGNORE_BYTES)) {
         rules.push(&text, b"");
     }
     let git = &join(prefix, b".git");
     let all = index.as_ref().map(|index| 0..index.entries());
-    let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), rules: 0 };
-    let converts = repo.is_some_and(|repo| converts_line_endings(dir, repo));
-    let mut visit = WorkTree { examiner, place, git, base, index, rules, heaps: Vec::new(), converts, looked: [0; 2] };
+    let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), lists: [0; 2] };
+    // Missing or unreadable, they convert nothing, and a file that differs is told as changed.
+    let info = repo.map(|repo| read_limited(&repo.common_dir.join("info/attributes"), ATTRIBUTES_BYTES));
+    let attributes = match info {
+        Some(Ok(text)) => Attributes::with_info(&text),
+        Some(Err(_)) | None => Attributes::default(),
+    };
+    let converts = repo.is_some_and(|repo| repo.settings.converts_line_endings);
+    let line_endings = if converts { LineEndings::Converted } else { LineEndings::Kept };
+    let heaps = Vec::new();
+    let looked = [0; 2];
+    let mut visit =
+        WorkTree { examiner, place, git, base, index, rules, attributes, heaps, line_endings, looked, known };
     walk(dir, prefix, top, &mut visit);
     visit.finish();
-}
-
-/// Attributes that have git convert line endings, wherever they are assigned.
-const LINE_ENDING_ATTRIBUTES: [&str; 3] = ["text", "eol", "crlf"];
-
-fn converts_line_endings(dir: BorrowedFd<'_>, repo: &Repository) -> bool {
-    let mut attributes = Vec::new();
-    let own = open_file_at(dir, b".gitattributes").map_err(io::Error::from);
-    // Missing or unreadable, they convert nothing, and a file that differs is told as changed.
-    let read = own.and_then(|file| io::Read::read_to_end(&mut io::Read::take(file, IGNORE_BYTES), &mut attributes));
-    let own = read.is_ok().then_some(attributes);
-    let info = read_limited(&repo.common_dir.join("info/attributes"), IGNORE_BYTES).ok();
-    let mentions = |text: &Vec<u8>| LINE_ENDING_ATTRIBUTES.iter().any(|word| text.contains_str(word));
-    repo.settings.converts_line_endings || own.iter().chain(&info).any(mentions)
 }
 
 struct WorkTree<'w, 'a> {
@@ -81,18 +111,21 @@ struct WorkTree<'w, 'a> {
     base: usize,
     index: Option<Index>,
     rules: Rules,
+    attributes: Attributes,
     heaps: Vec<Heap>,
-    /// Whether line endings may have been converted when files were checked out.
-    converts: bool,
+    /// What the configuration says of line endings.
+    line_endings: LineEndings,
     /// Untracked and ignored entries that were looked at.
     looked: [u64; 2],
+    /// The kind of object names, what is saved of the repository, and what is looked for there.
+    known: Option<(gix_hash::Kind, &'w Saved, &'w mut Doubts)>,
 }
 
 /// What is remembered of a directory.
 struct Frame {
     mode: Mode,
-    /// How many rules were in force before it was entered.
-    rules: usize,
+    /// How many lists of rules and of attributes were in force before it was entered.
+    lists: [usize; 2],
 }
 
 enum Mode {
@@ -112,6 +145,8 @@ struct Heap {
     path: Vec<u8>,
     files: u64,
     content: sha2::Sha256,
+    /// All its files, as long as each of them may be saved.
+    sought: Option<Vec<Sought>>,
 }
 
 impl WorkTree<'_, '_> {
@@ -120,15 +155,70 @@ impl WorkTree<'_, '_> {
     }
 
     fn heap(&mut self, channel: Channel, path: &[u8]) -> usize {
-        self.heaps.push(Heap { channel, path: path.to_vec(), files: 0, content: sha2::Sha256::new() });
+        self.heaps.push(Heap {
+            channel,
+            path: path.to_vec(),
+            files: 0,
+            content: sha2::Sha256::new(),
+            sought: Some(Vec::new()),
+        });
         self.heaps.len() - 1
     }
 
     fn put(&mut self, heap: usize, at: &Entry<'_>) {
+        if let Some(mut sought) = self.heaps[heap].sought.take()
+            && sought.len() < MOST_OF_A_HEAP
+            && let Some(file) = self.sought(at)
+        {
+            sought.push(file);
+            self.heaps[heap].sought = Some(sought);
+        }
         let heap = &mut self.heaps[heap];
         heap.files += 1;
         heap.content.update(at.path);
         heap.content.update(content_of(&at.stat));
+    }
+
+    /// The file as it may be saved somewhere: if an object of its content is in any store at all.
+    fn sought(&self, at: &Entry<'_>) -> Option<Sought> {
+        let (hash, saved, doubts) = self.known.as_ref()?;
+        if at.stat.size > SOUGHT_BYTES || !doubts.has_room() {
+            return None;
+        }
+        // One that cannot be read is told as a loss.
+        let id = object_of(at.dir, at.name, &at.stat, *hash).ok()??;
+        let path = at.path[self.base..].to_vec();
+        saved.stores.has(&id).then(|| Sought { path, held: (mode_of(&at.stat), id) })
+    }
+
+    /// Tells a loss, unless all of it turns out to be saved.
+    fn tell(&mut self, channel: Channel, what: String, content: Vec<Vec<u8>>, sought: Option<Vec<Sought>>) {
+        match (sought, &mut self.known) {
+            (Some(sought), Some((_, _, doubts))) => doubts.add(Doubt { channel, what, content, sought }),
+            (Some(_) | None, _) => {
+                let content: Vec<&[u8]> = content.iter().map(Vec::as_slice).collect();
+                self.report().loss(channel, || what, &content);
+            }
+        }
+    }
+
+    /// A file of rules in a directory; where a sparse checkout left it out, as the index has it. Missing or
+    /// unreadable, it says nothing, which keeps more.
+    fn list(&self, dir: BorrowedFd<'_>, base: &[u8], name: &[u8], most: u64) -> Option<Vec<u8>> {
+        match open_file_at(dir, name) {
+            Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
+                bytes_of(dir, name, most).ok().flatten()
+            }
+            Ok(_) => None,
+            Err(rustix::io::Errno::NOENT) => {
+                let index = self.index.as_ref()?;
+                let entry = index.position(&join(base, name)).filter(|entry| index.is_left_out(*entry))?;
+                let (_, saved, _) = self.known.as_ref()?;
+                let mut buffer = Vec::new();
+                saved.stores.find(&index.id(entry), &mut buffer).ok()?.map(|data| data.data.to_vec())
+            }
+            Err(_) => None,
+        }
     }
 
     fn tracked_leaf(&mut self, at: &Entry<'_>, range: &Range<usize>) {
@@ -145,22 +235,77 @@ impl WorkTree<'_, '_> {
     fn compare(&mut self, at: &Entry<'_>, entry: usize) {
         let Some(index) = &self.index else { return };
         let (same, id) = (index.by_stat(entry, &at.stat), index.id(entry));
-        let same = match same {
-            ByStat::Same => Ok(true),
-            ByStat::OtherKind => Ok(false),
-            ByStat::Read => is_object(at.dir, at.name, &at.stat, &id).and_then(|same| {
-                Ok(same || (self.converts && is_object_but_for_line_endings(at.dir, at.name, &at.stat, &id)?))
-            }),
-        };
         let path = at.path[self.base..].to_vec();
+        let changed = || (format!("changed: {}", shown(&path)), vec![path.clone(), content_of(&at.stat)]);
         match same {
-            Ok(true) => {}
-            Ok(false) => self.report().loss(
-                Channel::Tracked,
-                || format!("changed: {}", shown(&path)),
-                &[&path, &content_of(&at.stat)],
-            ),
-            Err(error) => self.report().unknown(Channel::Tracked, &format!("cannot read {}: {error}", shown(&path))),
+            ByStat::Same => self.smudged(at, &id),
+            ByStat::OtherKind => {
+                let (what, content) = changed();
+                self.tell(Channel::Tracked, what, content, None);
+            }
+            ByStat::Read => match self.content(at, &id) {
+                Ok(Content::Same) => self.smudged(at, &id),
+                Ok(Content::Other(other)) => {
+                    let held = (mode_of(&at.stat), other);
+                    let known = self.known.as_ref().is_some_and(|(_, saved, _)| saved.stores.has(&other));
+                    let (what, content) = changed();
+                    self.tell(Channel::Tracked, what, content, known.then(|| vec![Sought { path, held }]));
+                }
+                Ok(Content::Undecided(what)) => {
+                    let why = format!("{} may have changed; only {what} would tell", shown(&path));
+                    self.report().unknown(Channel::Tracked, &why);
+                }
+                Err(error) => {
+                    self.report().unknown(Channel::Tracked, &format!("cannot read {}: {error}", shown(&path)))
+                }
+            },
+        }
+    }
+
+    /// What the file holds, compared with what the index has.
+    fn content(&self, at: &Entry<'_>, id: &ObjectId) -> io::Result<Content> {
+        let Some(other) = object_of(at.dir, at.name, &at.stat, id.kind())?.filter(|other| other != id) else {
+            return Ok(Content::Same);
+        };
+        if at.stat.kind() != FileType::RegularFile {
+            return Ok(Content::Other(other));
+        }
+        let conversion = self.attributes.of(&at.path[self.base..], self.line_endings);
+        if conversion == Conversion::default() {
+            return Ok(Content::Other(other));
+        }
+        let Some(bytes) = bytes_of(at.dir, at.name, CONVERTED_BYTES)? else {
+            return Ok(Content::Undecided("a conversion of a very large file".into()));
+        };
+        Ok(match compare(&bytes, id, self.object(id).as_deref(), &conversion) {
+            Compared::Converted => Content::Same,
+            Compared::Different => Content::Other(other),
+            Compared::Undecided(what) => Content::Undecided(what),
+        })
+    }
+
+    /// An object of the repository that is small enough to be a pointer of git-lfs.
+    fn object(&self, id: &ObjectId) -> Option<Vec<u8>> {
+        let (_, saved, _) = self.known.as_ref()?;
+        let mut buffer = Vec::new();
+        let data = saved.stores.find(id, &mut buffer).ok()??;
+        (data.data.len() as u64 <= POINTER_BYTES).then(|| data.data.to_vec())
+    }
+
+    /// A clean file whose object is only a pointer: its content is what git-lfs keeps.
+    fn smudged(&mut self, at: &Entry<'_>, id: &ObjectId) {
+        if !self.attributes.mention_lfs() || at.stat.kind() != FileType::RegularFile {
+            return;
+        }
+        let conversion = self.attributes.of(&at.path[self.base..], self.line_endings);
+        if conversion.filter.as_deref() != Some(b"lfs") {
+            return;
+        }
+        let Some(pointer) = self.object(id).as_deref().and_then(Pointer::parse) else { return };
+        let is_pointer = at.stat.size <= POINTER_BYTES
+            && object_of(at.dir, at.name, &at.stat, id.kind()).is_ok_and(|object| object == Some(*id));
+        if !is_pointer {
+            self.examiner.lfs.insert(pointer);
         }
     }
 
@@ -176,7 +321,8 @@ impl WorkTree<'_, '_> {
         }
         self.looked[usize::from(ignored)] += 1;
         let (channel, word) = if ignored { (Channel::Ignored, "ignored") } else { (Channel::Untracked, "new") };
-        self.report().loss(channel, || format!("{word}: {}", shown(&path)), &[&path, &content_of(&at.stat)]);
+        let sought = self.sought(at).map(|sought| vec![sought]);
+        self.tell(channel, format!("{word}: {}", shown(&path)), vec![path, content_of(&at.stat)], sought);
     }
 
     /// A directory that belongs to another repository is that repository's to judge.
@@ -192,7 +338,9 @@ impl WorkTree<'_, '_> {
         Report::new(self.examiner.findings, place.clone()).examined(Channel::Nested, "repositories inside", 1);
         let head = self.examiner.work_tree(dir.as_fd(), at.path, &place);
         let recorded = submodule.and_then(|entry| self.index.as_ref().map(|index| index.id(entry)));
-        if let Some(recorded) = recorded.filter(|recorded| head != Some(*recorded)) {
+        // On another commit than the recorded one, but one that is saved: only the word "here" is lost.
+        let saved = head.is_some_and(|head| self.examiner.stands_on_saved(at.path, &head));
+        if let Some(recorded) = recorded.filter(|recorded| head != Some(*recorded) && !saved) {
             let what = || format!("it stands on another commit than the recorded {}", recorded.to_hex_with_len(9));
             let head = head.map_or_else(Vec::new, |head| head.as_slice().to_vec());
             Report::new(self.examiner.findings, place).loss(Channel::Submodules, what, &[at.path, &head]);
@@ -225,7 +373,8 @@ impl WorkTree<'_, '_> {
             let files = if heap.files == 1 { "1 file".to_owned() } else { format!("{} files", heap.files) };
             let path = heap.path[self.base..].to_vec();
             let content: [u8; 32] = heap.content.finalize().into();
-            self.report().loss(heap.channel, || format!("{word}: {}/ ({files})", shown(&path)), &[&path, &content]);
+            let what = format!("{word}: {}/ ({files})", shown(&path));
+            self.tell(heap.channel, what, vec![path, content.to_vec()], heap.sought);
         }
         let missing: Vec<Vec<u8>> =
             self.index.iter().flat_map(|index| index.missing().map(|entry| index.path(entry).to_vec())).collect();
@@ -254,17 +403,19 @@ impl Visit for WorkTree<'_, '_> {
     }
 
     fn enter(&mut self, dir: BorrowedFd<'_>, path: &[u8], frame: &mut Frame) {
-        frame.rules = self.rules.depth();
+        frame.lists = [self.rules.depth(), self.attributes.depth()];
         match frame.mode {
             Mode::Tracked(_) | Mode::Untracked(_) => {}
             Mode::Ignored(_) | Mode::Rebuildable => return,
         }
-        // Missing or unreadable, it ignores nothing, which keeps more.
-        let Ok(mut file) = open_file_at(dir, b".gitignore") else { return };
-        let mut text = Vec::new();
-        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= IGNORE_BYTES);
-        if is_file && io::Read::read_to_end(&mut file, &mut text).is_ok() {
-            self.rules.push(&text, path.get(self.base..).unwrap_or(b""));
+        let base = path.get(self.base..).unwrap_or(b"");
+        if let Some(text) = self.list(dir, base, b".gitignore", IGNORE_BYTES) {
+            self.rules.push(&text, base);
+        }
+        if matches!(frame.mode, Mode::Tracked(_))
+            && let Some(text) = self.list(dir, base, b".gitattributes", ATTRIBUTES_BYTES)
+        {
+            self.attributes.push(&text, base);
         }
     }
 
@@ -325,11 +476,12 @@ impl Visit for WorkTree<'_, '_> {
                 Mode::Rebuildable
             }
         };
-        Some(Frame { mode, rules: 0 })
+        Some(Frame { mode, lists: [self.rules.depth(), self.attributes.depth()] })
     }
 
     fn leave(&mut self, frame: Frame, _: Option<&mut Frame>) {
-        self.rules.truncate(frame.rules);
+        self.rules.truncate(frame.lists[0]);
+        self.attributes.truncate(frame.lists[1]);
     }
 
     fn unreadable(&mut self, path: &[u8], error: io::Error) {

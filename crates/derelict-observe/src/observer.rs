@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::num::NonZero;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use derelict_core::evidence::{Blind, Candidate, Evidence, Holder, Layout, Observed, Signal, SourceReport};
 use derelict_core::ids::{Timestamp, escaped};
@@ -19,19 +18,16 @@ use crate::borrowers::{Search, Start};
 use crate::cache::Cache;
 use crate::claims::Claims;
 use crate::environment::Environment;
+use crate::parallel;
 use crate::place::Placer;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
-use crate::probes::holders::Holders;
-use crate::probes::locks::Locks;
-use crate::probes::{marker, unsaved};
+use crate::probes::occupancy::{Met, Occupancy};
+use crate::probes::unsaved;
 use crate::scan::{self, Found, Scan};
-use crate::seen::{self, Inode, Seen};
+use crate::seen::{self, Inode};
 use crate::sources::devpod::{self, Owner};
 use crate::sources::{DEVLAUNCH, DEVPOD, devlaunch, id};
 use crate::survey::{BorrowerSearch, Depth, Disclosures, Progress, Survey};
-
-/// Threads that examine directories at the same time. More of them wait for the same disk.
-const MAX_WORKERS: usize = 4;
 
 /// Looks at one devlaunch cache.
 #[derive(Debug)]
@@ -56,10 +52,8 @@ struct Known {
 /// What is read once and then matched against many directories.
 struct Views<'v> {
     claims: &'v Claims,
-    holders: Result<Holders, Blind>,
-    locks: Result<Locks, Blind>,
+    occupancy: Occupancy,
     around: &'v Surroundings,
-    now: Timestamp,
 }
 
 impl DevlaunchObserver {
@@ -262,12 +256,12 @@ struct Look {
 
 impl<'v> Views<'v> {
     fn new(claims: &'v Claims, around: &'v Surroundings, now: Timestamp) -> Self {
-        Self { claims, holders: Holders::snapshot(), locks: Locks::snapshot(), around, now }
+        Self { claims, occupancy: Occupancy::snapshot(now), around }
     }
 
     fn disclosures(&self, borrowers: BorrowerSearch) -> Disclosures {
         Disclosures {
-            processes: self.holders.as_ref().ok().map(|holders| holders.view),
+            processes: self.occupancy.view(),
             borrowers,
             records: self.claims.records_problem().map(str::to_owned),
         }
@@ -281,27 +275,12 @@ impl<'v> Views<'v> {
         depth: Depth,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Vec<Sighting> {
-        let total = found.len() as u64;
-        let workers = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS);
-        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let work = || {
-            let mut seen = Vec::new();
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(found) = found.get(index) else { return seen };
-                seen.push((index, self.sighting(scan, found, depth)));
-                progress(Progress::Examining { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
-            }
-        };
-        let mut seen: Vec<(usize, Sighting)> = std::thread::scope(|threads| {
-            let workers: Vec<_> = (1..workers).map(|_| threads.spawn(work)).collect();
-            let own = work();
-            let others = workers.into_iter().map(|worker| worker.join());
-            let others = others.map(|seen| seen.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            own.into_iter().chain(others.flatten()).collect()
-        });
-        seen.sort_by_key(|(index, _)| *index);
-        seen.into_iter().map(|(_, sighting)| sighting).collect()
+        let (total, done) = (found.len() as u64, AtomicU64::new(0));
+        parallel::each(found, |found| {
+            let sighting = self.sighting(scan, found, depth);
+            progress(Progress::Examining { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
+            sighting
+        })
     }
 
     fn sighting(&self, scan: &Scan, found: &Found, depth: Depth) -> Sighting {
@@ -333,10 +312,11 @@ impl<'v> Views<'v> {
             Err(error) => return self.blind_look(found, &format!("cannot read {}: {error}", escaped(shown))).evidence,
         };
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
-        let mut gauge = Gauge::new(shown, self.holders.as_ref().ok(), &is_watched);
+        let mut gauge = Gauge::new(shown, self.occupancy.holders(), &is_watched);
         derelict_git::measure(dir, &mut gauge);
         let Gauged { size, uses, met, trace } = gauge.finish();
-        let uses = self.uses(&seen, found, dir, uses, Vec::new(), &size.completeness);
+        let inside = Met { inside: uses, by_git: Vec::new(), completeness: &size.completeness };
+        let uses = self.occupancy.uses(&seen, shown, dir, inside);
         let untouched = traced.is_some_and(|(candidate, before)| *candidate == found.candidate && *before == trace);
         let proof = if untouched {
             first.proof.clone()
@@ -359,7 +339,7 @@ impl<'v> Views<'v> {
             Err(why) => return self.blind_look(found, &why),
         };
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
-        let mut gauge = Gauge::new(shown, self.holders.as_ref().ok(), &is_watched);
+        let mut gauge = Gauge::new(shown, self.occupancy.holders(), &is_watched);
         let claimed = depth == Depth::Verdict && self.claims.owns(found);
         let (proof, git_locks) = if claimed {
             derelict_git::measure(dir, &mut gauge);
@@ -369,37 +349,10 @@ impl<'v> Views<'v> {
             (Observed::Known(examined.proof), examined.holders)
         };
         let Gauged { size, uses, met, trace } = gauge.finish();
-        let uses = self.uses(&seen, found, dir, uses, git_locks, &size.completeness);
+        let inside = Met { inside: uses, by_git: git_locks, completeness: &size.completeness };
+        let uses = self.occupancy.uses(&seen, shown, dir, inside);
         let reports = self.claims.reports(found, &met);
         Look { evidence: evidence(reports, Observed::Known(seen.touched()), uses, proof), size, trace }
-    }
-
-    fn uses(
-        &self,
-        seen: &Seen,
-        found: &Found,
-        dir: BorrowedFd<'_>,
-        inside: Vec<Holder>,
-        git_locks: Vec<Holder>,
-        completeness: &Completeness,
-    ) -> Observed<Vec<Holder>> {
-        let mut uses = inside;
-        if seen.is_mount_root() {
-            uses.push(Holder::Mount(found.candidate.path.clone()));
-        }
-        let locks = match (&self.holders, &self.locks) {
-            (Ok(_), Ok(locks)) => locks,
-            (Err(blind), _) | (_, Err(blind)) => return Observed::Unknown(blind.clone()),
-        };
-        if locks.is_locked(seen.inode(), std::process::id()) {
-            uses.push(Holder::DirectoryLock);
-        }
-        uses.extend(git_locks);
-        uses.extend(marker::hold(dir, self.now));
-        match completeness {
-            Completeness::AtLeast { why } if uses.is_empty() => Observed::Unknown(blind(Signal::Use, why)),
-            Completeness::AtLeast { .. } | Completeness::Exact => Observed::Known(uses),
-        }
     }
 }
 

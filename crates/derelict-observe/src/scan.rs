@@ -42,6 +42,8 @@ pub enum SkipKind {
     Symlink,
     /// A file or something else that is no directory.
     NotADirectory,
+    /// A hidden directory in the place of a workspace.
+    Hidden,
     /// Something is mounted there; it is not entered.
     Mount,
     /// It could not be read, so that clones may lie below it that were not seen.

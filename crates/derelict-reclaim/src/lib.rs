@@ -8,8 +8,11 @@
 //!
 //! Linux only so far: `stat`, `beneath` and `journal` hold the calls that other systems lack.
 
+mod backoff;
 pub mod beneath;
+mod bucket;
 mod contents;
+mod crew;
 mod descend;
 pub mod fence;
 mod flock;
@@ -17,6 +20,8 @@ pub mod journal;
 mod lines;
 pub mod lock;
 mod mounts;
+mod names;
+pub mod pace;
 pub mod quarantine;
 pub mod reclaimer;
 pub mod recover;
@@ -26,6 +31,8 @@ pub mod release;
 mod remove;
 mod stat;
 pub mod state;
+mod strip;
 mod surgery;
 mod told;
 mod trash;
+mod width;

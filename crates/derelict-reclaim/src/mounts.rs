@@ -4,20 +4,28 @@
 //! Two witnesses: the table of mounts, which is cheap and knows mounted files too, and a walk over
 //! every directory, which needs no table and cannot be misled by how paths are spelled.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use derelict_core::outcome::Refusal;
 use rustix::fs::{FileType, RawDir, SeekFrom};
+use rustix::io::Errno;
 
-use crate::beneath::NotEntered;
+use crate::beneath::{NotEntered, enter};
+use crate::crew::{Member, Room, work_through};
 use crate::descend::{Descent, Left, Lost, Reading, is_dot, read_buffer};
-use crate::stat::{Crossing, seen_at, words};
+use crate::pace::{Call, Hand, Pacer};
+use crate::stat::{Crossing, Seen, seen, seen_at, words};
 
 /// The table of what is mounted where, as this process sees it.
 const MOUNT_TABLE: &str = "/proc/self/mountinfo";
+
+/// So many directories of one directory are put up to be looked at before it is read on.
+const LISTED_AT_A_TIME: usize = 1024;
 
 /// Looks into the table of mounts for one at or below an open directory. Without a table it says
 /// nothing: the walk is the proof, this is the quick no.
@@ -57,17 +65,120 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Walks every directory of a tree and refuses it when one lies on another mount or device.
+/// Looks at every directory of a tree and refuses it when one lies on another mount or device.
 ///
 /// A directory that cannot be opened or listed is passed over: nothing below it can be unlinked
 /// either, and one that is ours and is opened up later is looked at again when it is entered.
-pub(crate) fn prove_absent(top: OwnedFd, tree: &Path) -> Result<(), Refusal> {
+pub(crate) fn prove_absent(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(), Refusal> {
+    let refuse = |errno| Refusal { path: tree.to_owned(), why: words(errno) };
+    let top_seen = seen(&top).map_err(refuse)?;
+    rustix::fs::seek(&top, SeekFrom::Start(0)).map_err(refuse)?;
+    let proof = Proof { top: top_seen, refusal: Mutex::new(None), incomplete: AtomicBool::new(false) };
+    let again = rustix::io::fcntl_dupfd_cloexec(&top, 0).map_err(refuse)?;
+    let node = Arc::new(Node { dir: top, name: CString::default(), above: None, _room: None });
+    work_through(pacer, Job::List(node), |job, member| proof.work(job, tree, member));
+    match proof.refusal.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(refusal) => Err(refusal),
+        None if proof.incomplete.into_inner() => prove_one_by_one(again, tree, pacer),
+        None => Ok(()),
+    }
+}
+
+/// What the hands that look have found together.
+struct Proof {
+    top: Seen,
+    refusal: Mutex<Option<Refusal>>,
+    /// Something was passed over for lack of room.
+    incomplete: AtomicBool,
+}
+
+/// A directory that is open for as long as one below it waits to be looked at.
+struct Node {
+    dir: OwnedFd,
+    name: CString,
+    above: Option<Arc<Node>>,
+    _room: Option<Room>,
+}
+
+enum Job {
+    Enter(Arc<Node>, CString),
+    List(Arc<Node>),
+}
+
+impl Proof {
+    fn work(&self, job: Job, tree: &Path, member: &mut Member<'_, '_, Job>) {
+        if self.refusal().is_some() || self.incomplete.load(Ordering::Relaxed) {
+            return;
+        }
+        let node = match job {
+            Job::List(node) => node,
+            Job::Enter(above, name) => {
+                let Some(room) = member.room() else { return self.incomplete.store(true, Ordering::Relaxed) };
+                match member.hand.call(Call::Other, || enter(above.dir.as_fd(), &self.top, &name)) {
+                    Ok((dir, _)) => Arc::new(Node { dir, name, above: Some(above), _room: Some(room) }),
+                    Err(NotEntered::Failed(Errno::MFILE | Errno::NFILE)) => {
+                        return self.incomplete.store(true, Ordering::Relaxed);
+                    }
+                    Err(NotEntered::Gone | NotEntered::NotADirectory | NotEntered::Failed(_)) => return,
+                    Err(why @ (NotEntered::Crossing(_) | NotEntered::Replaced)) => {
+                        let path = above.path(tree).join(OsStr::from_bytes(name.to_bytes()));
+                        *self.refusal() = Some(Refusal { path, why: why.to_string() });
+                        return;
+                    }
+                }
+            }
+        };
+        self.list(&node, member);
+    }
+
+    fn refusal(&self) -> std::sync::MutexGuard<'_, Option<Refusal>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn list(&self, node: &Arc<Node>, member: &mut Member<'_, '_, Job>) {
+        let (mut buffer, mut below) = (read_buffer(), Vec::new());
+        let mut entries = RawDir::new(node.dir.as_fd(), &mut buffer);
+        loop {
+            let emptied = entries.is_buffer_empty();
+            if emptied && below.len() >= LISTED_AT_A_TIME {
+                member.put([Job::List(Arc::clone(node))]);
+                break;
+            }
+            let read = if emptied { member.hand.call(Call::Other, || entries.next()) } else { entries.next() };
+            let Some(Ok(entry)) = read else { break };
+            let name = entry.file_name();
+            if !is_dot(name) && is_directory(node.dir.as_fd(), name, entry.file_type()) {
+                below.push(Job::Enter(Arc::clone(node), name.to_owned()));
+            }
+        }
+        if !below.is_empty() && !member.put_if_room(below) {
+            self.incomplete.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Node {
+    fn path(&self, tree: &Path) -> PathBuf {
+        let mut names = Vec::new();
+        let mut node = self;
+        while let Some(above) = &node.above {
+            names.push(OsStr::from_bytes(node.name.to_bytes()));
+            node = above;
+        }
+        names.into_iter().rev().fold(tree.to_owned(), |path, name| path.join(name))
+    }
+}
+
+/// The same by one hand, which comes back up through closed directories: for trees so deep or so wide
+/// that not all on the way fits.
+fn prove_one_by_one(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(), Refusal> {
+    let mut hand = Hand::new(pacer);
     let refuse = |why: String| Refusal { path: tree.to_owned(), why };
     let mut walk = Descent::new(top).map_err(|errno| refuse(words(errno)))?;
     let mut buffer = read_buffer();
     loop {
         if let Some(name) = walk.next_waiting() {
-            match walk.enter(&name) {
+            match hand.call(Call::Other, || walk.enter(&name)) {
                 Ok(()) | Err(NotEntered::Gone | NotEntered::NotADirectory | NotEntered::Failed(_)) => {}
                 Err(why @ (NotEntered::Crossing(_) | NotEntered::Replaced)) => {
                     return Err(Refusal { path: walk.shown(tree, Some(&name)), why: why.to_string() });
@@ -76,7 +187,7 @@ pub(crate) fn prove_absent(top: OwnedFd, tree: &Path) -> Result<(), Refusal> {
             continue;
         }
         match walk.frame().reading {
-            Reading::More => collect(&mut walk, &mut buffer),
+            Reading::More => hand.call(Call::Other, || collect(&mut walk, &mut buffer)),
             Reading::Done => match walk.leave() {
                 Ok(Left::Top) => return Ok(()),
                 Ok(Left::Child { .. }) => {}
@@ -129,6 +240,7 @@ mod tests {
     use derelict_testkit::scratch::{Scratch, mkdir, write};
 
     use super::*;
+    use crate::pace::Pace;
 
     #[test]
     fn the_table_is_read_by_components_and_unescaped() {
@@ -143,7 +255,7 @@ mod tests {
     }
 
     fn proof(tree: &Path) -> Result<(), Refusal> {
-        prove_absent(std::fs::File::open(tree).unwrap().into(), tree)
+        prove_absent(std::fs::File::open(tree).unwrap().into(), tree, &Pacer::new(Pace::FULL))
     }
 
     #[test]

@@ -249,7 +249,7 @@ impl Step<'_> {
             return Err("it is not the directory the journal names".to_owned());
         }
         hold(dir.as_fd())?;
-        Ok(OpenWorkspace { place, dir, identity: found.identity })
+        Ok(OpenWorkspace { place, dir, identity: found.identity, pacer: self.reclaimer.pacer.clone() })
     }
 
     fn put_back(&self, open: &OpenWorkspace) -> Result<(), NotMoved> {

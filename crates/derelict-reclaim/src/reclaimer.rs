@@ -7,6 +7,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, IntentId, escaped};
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 use crate::beneath::{NotEntered, Obstacle, Place, Root, find, open_confirmed};
 use crate::fence::{JournalId, NotMoved, Stage, TrashName, make_durable, rename_exactly};
 use crate::lock::CLONE_LEVELS;
+use crate::pace::{Pace, Pacer};
 use crate::release::DevlaunchRecords;
 use crate::remove::{Tree, discard};
 use crate::stat::words;
@@ -31,6 +33,7 @@ pub struct OpenWorkspace {
     pub(crate) place: Place,
     pub(crate) dir: OwnedFd,
     pub(crate) identity: FileIdentity,
+    pub(crate) pacer: Arc<Pacer>,
 }
 
 /// Removes directories below one root.
@@ -41,6 +44,7 @@ pub struct Reclaimer {
     /// How many levels below the root the workspaces, and so the trash, lie.
     pub(crate) levels: usize,
     pub(crate) journal: JournalId,
+    pub(crate) pacer: Arc<Pacer>,
 }
 
 /// Why a fenced tree was not discarded, or not entirely.
@@ -73,14 +77,22 @@ impl Reclaimer {
     /// marks its trash with the journal's name.
     #[must_use]
     pub fn new(root: Root, records: DevlaunchRecords, journal: JournalId) -> Self {
-        Self { root, records: Some(records), levels: CLONE_LEVELS, journal }
+        let pacer = Arc::new(Pacer::new(Pace::POLITE));
+        Self { root, records: Some(records), levels: CLONE_LEVELS, pacer, journal }
     }
 
     /// Removes workspaces that lie `levels` below `root` and of which nobody keeps a record that would
     /// have to be dropped.
     #[must_use]
     pub fn without_records(root: Root, levels: std::num::NonZeroUsize, journal: JournalId) -> Self {
-        Self { root, records: None, levels: levels.get(), journal }
+        let pacer = Arc::new(Pacer::new(Pace::POLITE));
+        Self { root, records: None, levels: levels.get(), pacer, journal }
+    }
+
+    /// Works the file system as hard as `pace` says, instead of as hard as is polite.
+    #[must_use]
+    pub fn with_pace(self, pace: Pace) -> Self {
+        Self { pacer: Arc::new(Pacer::new(pace)), ..self }
     }
 
     pub(crate) fn trash(&self, intent: IntentId, stage: Stage) -> TrashName {
@@ -105,7 +117,7 @@ impl Reclaimer {
         let path = place.path_of(&place.name);
         let refused = |why| Obstacle { path: path.clone(), why };
         let (dir, found) = open_confirmed(&self.root, &candidate.below_root, &place).map_err(refused)?;
-        Ok(OpenWorkspace { place, dir, identity: found.identity })
+        Ok(OpenWorkspace { place, dir, identity: found.identity, pacer: Arc::clone(&self.pacer) })
     }
 }
 
@@ -159,6 +171,11 @@ impl Reclaim for Reclaimer {
                 escaped(&handle.path())
             );
             Refusal { path: trash, why }
+        })?;
+        // Only what is durable may be written down as done: after a loss of power it would lie in the trash, unknown.
+        make_durable(&handle.place.parent).map_err(|errno| {
+            let why = format!("it was put back, and that cannot be made durable: {}", words(errno));
+            Refusal { path: handle.path(), why }
         })
     }
 
@@ -220,7 +237,7 @@ fn discard_fenced(open: OpenWorkspace, whole: &CStr, begun: &CStr) -> Discarding
 /// Proves that nothing is mounted inside a whole tree, and marks that its discarding begins.
 pub(crate) fn mark(open: &OpenWorkspace, whole: &CStr, begun: &CStr) -> Result<(), Refusal> {
     let trash = open.place.path_of(whole);
-    prove_unmounted(open.dir.as_fd(), &trash)?;
+    prove_unmounted(open.dir.as_fd(), &trash, &open.pacer)?;
     rename_exactly(open.place.parent.as_fd(), whole, begun, &open.identity)
         .map_err(|why| Refusal { path: trash, why: not_fenced(&why, &open.place.path_of(begun)) })
 }
@@ -235,7 +252,7 @@ pub(crate) fn discard_marked(open: OpenWorkspace, begun: &CStr) -> Discarding {
         return Discarding { discarded: nothing, refusals: vec![Refusal { path, why }] };
     }
     let tree = Tree { top: open.dir, identity: open.identity, parent, name: begun, path: &path };
-    let (discarded, mut refusals) = discard(tree);
+    let (discarded, mut refusals) = discard(tree, &open.pacer);
     if let (true, Err(errno)) = (refusals.is_empty(), make_durable(parent)) {
         let why = format!("it is gone, and that cannot be made durable: {}", words(errno));
         refusals.push(Refusal { path, why });
@@ -244,12 +261,12 @@ pub(crate) fn discard_marked(open: OpenWorkspace, begun: &CStr) -> Discarding {
 }
 
 /// Both witnesses against a mount inside a tree.
-pub(crate) fn prove_unmounted(dir: BorrowedFd<'_>, path: &Path) -> Result<(), Refusal> {
+pub(crate) fn prove_unmounted(dir: BorrowedFd<'_>, path: &Path, pacer: &Pacer) -> Result<(), Refusal> {
     if let Some(mounted) = mounts::in_table(dir) {
         return Err(mounted);
     }
     let walked = dir.try_clone_to_owned().map_err(|error| Refusal { path: path.to_owned(), why: error.to_string() })?;
-    mounts::prove_absent(walked, path)
+    mounts::prove_absent(walked, path, pacer)
 }
 
 /// Puts a whole tree back under its name. The refusal then names it there.

@@ -159,9 +159,16 @@ fn settle(reclaimer: &Reclaimer, open: &OpenIntent) -> Recovered {
             Found::Unseen(errno) => return undecided(&place.path_of(name), words(errno)),
         }
     }
+    // What is seen here has to be what a loss of power would leave before the intent is closed.
+    if let Err(errno) = make_durable(&place.parent) {
+        return undecided(path, words(errno));
+    }
     match look(&place.name) {
         Found::Same => came_back(open),
-        Found::Nothing => Recovered::Gone { path: path.clone(), release: reclaimer.release_record(below_root) },
+        Found::Nothing => match trash::holding(&place.parent, identity) {
+            Some(name) => undecided(&place.path_of(&name), "another derelict has it in its trash".to_owned()),
+            None => Recovered::Gone { path: path.clone(), release: reclaimer.release_record(below_root) },
+        },
         Found::Another => Recovered::Gone { path: path.clone(), release: Release::NothingRecorded },
         Found::Unseen(errno) => undecided(path, words(errno)),
     }
@@ -268,10 +275,11 @@ fn finish(reclaimer: &Reclaimer, place: Place, begun: &CStr, candidate: &Candida
     if let Err(why) = hold(dir.as_fd()) {
         return unfinished(refusal(why));
     }
-    if let Err(mounted) = prove_unmounted(dir.as_fd(), &trash) {
+    if let Err(mounted) = prove_unmounted(dir.as_fd(), &trash, &reclaimer.pacer) {
         return unfinished(mounted);
     }
-    let workspace = OpenWorkspace { place, dir, identity: found.identity };
+    let pacer = std::sync::Arc::clone(&reclaimer.pacer);
+    let workspace = OpenWorkspace { place, dir, identity: found.identity, pacer };
     let Discarding { discarded, refusals } = discard_marked(workspace, begun);
     if refusals.is_empty() {
         let release = reclaimer.release_record(&candidate.below_root);

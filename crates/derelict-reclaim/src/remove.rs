@@ -2,6 +2,10 @@
 //! are unlinked and never followed, no mount and no device is crossed, and a refusal never keeps
 //! the rest from going. The proof that there is no mount at all comes before, in `mounts`; the
 //! fence comes before that.
+//!
+//! Most of a tree goes without resistance, by several hands, in `strip`. What is here goes over all
+//! that is left, one step after the other: it opens up what keeps us out, and it names what will not
+//! go. Without `strip` it would do the same, only slower.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -15,8 +19,10 @@ use rustix::io::Errno;
 
 use crate::beneath::NotEntered;
 use crate::descend::{Descent, Frame, Left, Lost, Reading, Tried, is_dot, read_buffer};
+use crate::pace::{Call, Hand, Pacer};
 use crate::refusals::Refusals;
 use crate::stat::{Crossing, Pinned, Seen, seen, seen_at, words};
+use crate::strip::strip;
 
 /// What an owner needs on a directory to empty it.
 const OWNERS_RIGHTS: u32 = 0o700;
@@ -51,17 +57,19 @@ struct Remover<'t> {
     discarded: Discarded,
     refusals: Refusals,
     tree: &'t Path,
+    hand: Hand<'t>,
 }
 
 /// Unlinks everything below the top, and the top by its name if that still leads to it.
-pub(crate) fn discard(tree: Tree<'_>) -> (Discarded, Vec<Refusal>) {
+pub(crate) fn discard(tree: Tree<'_>, pacer: &Pacer) -> (Discarded, Vec<Refusal>) {
     let nothing = Discarded { entries: 0, bytes: 0 };
-    let walk = match Descent::new(tree.top) {
-        Ok(walk) => walk,
+    let stripped = strip(&tree.top, pacer).and_then(|discarded| Ok((discarded, Descent::new(tree.top)?)));
+    let (discarded, walk) = match stripped {
+        Ok(stripped) => stripped,
         Err(errno) => return (nothing, vec![Refusal { path: tree.path.to_owned(), why: words(errno) }]),
     };
-    let refusals = Refusals::none();
-    let mut remover = Remover { walk, buffer: read_buffer(), discarded: nothing, refusals, tree: tree.path };
+    let (refusals, hand) = (Refusals::none(), Hand::new(pacer));
+    let mut remover = Remover { walk, buffer: read_buffer(), discarded, refusals, tree: tree.path, hand };
     let emptied = remover.empty().and_then(|()| remover.remove_top(&tree.identity, tree.parent, tree.name));
     if let Err(Lost(why)) = emptied {
         remover.refusals.add(tree.path.to_owned(), why);
@@ -127,7 +135,12 @@ impl Remover<'_> {
         let mut entries = RawDir::new(&*dir, &mut buffer);
         let mut fault = rustix::fs::seek(&*dir, SeekFrom::Start(from)).err();
         self.walk.frame().reading = Reading::Done;
-        while let (None, Some(entry)) = (fault, entries.next()) {
+        while fault.is_none() {
+            let read = match entries.is_buffer_empty() {
+                true => self.hand.call(Call::Other, || entries.next()),
+                false => entries.next(),
+            };
+            let Some(entry) = read else { break };
             match entry {
                 Err(errno) => fault = Some(errno),
                 Ok(entry) if is_dot(entry.file_name()) => {}
@@ -156,7 +169,8 @@ impl Remover<'_> {
     }
 
     fn descend(&mut self, name: &CStr) {
-        match self.walk.enter(name).or_else(|why| self.enter_opened_up(name, why)) {
+        let entered = self.hand.call(Call::Other, || self.walk.enter(name));
+        match entered.or_else(|why| self.enter_opened_up(name, why)) {
             Ok(()) | Err(NotEntered::Gone) => {}
             // Swapped for a link or a file since it was listed: unlinked, not followed.
             Err(NotEntered::NotADirectory) => self.unlink(name),
@@ -195,7 +209,7 @@ impl Remover<'_> {
         }
         let dir = self.walk.current();
         let remove = || rustix::fs::unlinkat(&*dir, name, AtFlags::REMOVEDIR);
-        match self.with_rights(remove) {
+        match self.with_rights(Call::Other, remove) {
             Ok(()) => self.went(emptied.bytes),
             Err(Errno::NOENT) => {}
             Err(Errno::NOTEMPTY | Errno::EXIST) if again(emptied) => match self.walk.enter(name) {
@@ -209,7 +223,7 @@ impl Remover<'_> {
     fn unlink(&mut self, name: &CStr) {
         let dir = self.walk.current();
         let top = *self.walk.top_seen();
-        match self.with_rights(|| unlink_entry(dir.as_fd(), &top, name)) {
+        match self.with_rights(Call::Unlink, || unlink_entry(dir.as_fd(), &top, name)) {
             Ok(Unlinked::Gone { bytes }) => self.went(bytes),
             Ok(Unlinked::Absent) => {}
             Ok(Unlinked::IsDirectory) => self.walk.wait(name),
@@ -220,8 +234,8 @@ impl Remover<'_> {
 
     /// Does something in the current directory; where it denies us although it is ours, gives
     /// ourselves the rights and does it again.
-    fn with_rights<T>(&mut self, mut deed: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-        match deed() {
+    fn with_rights<T>(&mut self, call: Call, mut deed: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+        match self.hand.call(call, &mut deed) {
             Err(Errno::ACCESS) if self.open_up_current() => deed(),
             told => told,
         }
@@ -342,13 +356,15 @@ mod tests {
     use derelict_testkit::scratch::{Scratch, exists, mkdir, symlink, write};
 
     use super::*;
+    use crate::pace::Pace;
 
     fn discard_at(path: &Path) -> (Discarded, Vec<Refusal>) {
         let top = File::open(path).unwrap();
         let identity = seen(&top).unwrap().identity;
         let parent = File::open(path.parent().unwrap()).unwrap();
         let name = std::ffi::CString::new(path.file_name().unwrap().as_encoded_bytes()).unwrap();
-        discard(Tree { top: top.into(), identity, parent: parent.as_fd(), name: &name, path })
+        let tree = Tree { top: top.into(), identity, parent: parent.as_fd(), name: &name, path };
+        discard(tree, &Pacer::new(Pace::FULL))
     }
 
     #[test]
@@ -382,7 +398,9 @@ mod tests {
         let walk = Descent::new(File::open(&tree).unwrap().into()).unwrap();
         let discarded = Discarded { entries: 0, bytes: 0 };
         let refusals = Refusals::none();
-        let mut remover = Remover { walk, buffer: read_buffer(), discarded, refusals, tree: &tree };
+        let pacer = Pacer::new(Pace::FULL);
+        let hand = Hand::new(&pacer);
+        let mut remover = Remover { walk, buffer: read_buffer(), discarded, refusals, tree: &tree, hand };
         remover.take_up(c"dir", FileType::Directory);
         remover.take_up(c"absent", FileType::Directory);
         assert_eq!(remover.empty(), Ok(()));
@@ -400,7 +418,9 @@ mod tests {
         let walk = Descent::new(top.into()).unwrap();
         let discarded = Discarded { entries: 0, bytes: 0 };
         let refusals = Refusals::none();
-        let mut remover = Remover { walk, buffer: read_buffer(), discarded, refusals, tree: &tree };
+        let pacer = Pacer::new(Pace::FULL);
+        let hand = Hand::new(&pacer);
+        let mut remover = Remover { walk, buffer: read_buffer(), discarded, refusals, tree: &tree, hand };
         assert_eq!(remover.empty(), Ok(()));
         write(tree.join("late/file"), "x");
         let parent = File::open(scratch.path()).unwrap();
@@ -417,8 +437,9 @@ mod tests {
         let top = File::open(&tree).unwrap();
         let identity = seen(&top).unwrap().identity;
         let parent = File::open(scratch.path()).unwrap();
+        let pacer = Pacer::new(Pace::FULL);
         let (_, refusals) =
-            discard(Tree { top: top.into(), identity, parent: parent.as_fd(), name: c"other", path: &tree });
+            discard(Tree { top: top.into(), identity, parent: parent.as_fd(), name: c"other", path: &tree }, &pacer);
         let why = "another directory lies under its trash name".to_owned();
         assert_eq!(refusals, [Refusal { path: tree, why }]);
         assert!(exists(&other));

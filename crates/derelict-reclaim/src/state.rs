@@ -31,6 +31,14 @@ pub struct WriteError {
 /// # Errors
 /// [`WriteError`] names the deed and the file; the old content is untouched.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    write_atomically_with(path, |file| file.write_all(bytes))
+}
+
+/// The same for a file that is too big to be held in memory: `content` writes it.
+///
+/// # Errors
+/// As [`write_atomically`]; an error of `content` is one of writing.
+pub fn write_atomically_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {
     let real = real_path(path)?;
     let old = match std::fs::symlink_metadata(&real) {
         Ok(old) => Some(old),
@@ -38,7 +46,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         Err(error) => return Err(failed("look at", &real)(error)),
     };
     let (temporary, mut file) = temporary_beside(&real)?;
-    let written = fill(&mut file, bytes, old.as_ref())
+    let written = content(&mut file)
+        .and_then(|()| dress(&mut file, old.as_ref()))
         .map_err(failed("write", &temporary))
         .and_then(|()| std::fs::rename(&temporary, &real).map_err(failed("replace", &real)));
     if let Err(error) = written {
@@ -82,9 +91,8 @@ fn temporary_beside(real: &Path) -> Result<(PathBuf, File), WriteError> {
     Err(failed("create a temporary file beside", real)(taken))
 }
 
-/// The content first, then the owner, then the mode: a change of owner may clear bits of the mode.
-fn fill(file: &mut File, bytes: &[u8], old: Option<&std::fs::Metadata>) -> io::Result<()> {
-    file.write_all(bytes)?;
+/// After the content: first the owner, then the mode, for a change of owner may clear bits of the mode.
+fn dress(file: &mut File, old: Option<&std::fs::Metadata>) -> io::Result<()> {
     if let Some(old) = old {
         let new = file.metadata()?;
         if (new.uid(), new.gid()) != (old.uid(), old.gid()) {

@@ -5,12 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use derelict_core::ids::FileIdentity;
 use rustix::fs::{Mode, OFlags, RawDir};
 
 use crate::beneath::{Root, enter};
 use crate::descend::{is_dot, read_buffer};
 use crate::fence::is_trash_name;
-use crate::stat::Seen;
+use crate::reclaimer::is_same_tree;
+use crate::stat::{Seen, seen_at};
 
 /// Something that is named like trash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +50,13 @@ fn collect(dir: BorrowedFd<'_>, parent: &Path, top: &Seen, levels: usize, trash:
             collect(inner.as_fd(), &parent.join(OsStr::from_bytes(name.to_bytes())), top, levels - 1, trash);
         }
     }
+}
+
+/// The trash in one directory that is the tree with this identity, whoever put it there.
+pub(crate) fn holding(parent: impl AsFd, identity: &FileIdentity) -> Option<CString> {
+    let parent = parent.as_fd();
+    let names = names_in(parent, |name| is_trash_name(name.to_bytes()));
+    names.into_iter().find(|name| seen_at(parent, name).is_ok_and(|found| is_same_tree(identity, &found)))
 }
 
 fn names_in(dir: BorrowedFd<'_>, wanted: impl Fn(&CStr) -> bool) -> Vec<CString> {

@@ -56,6 +56,18 @@ impl Mounted {
             .unwrap_or_else(|error| panic!("cannot mount a tmpfs at {}: {error}", at.display()));
         Self { at: at.to_owned() }
     }
+
+    /// Mounts an empty file system in memory that is full after so many bytes, in whole pages.
+    ///
+    /// # Panics
+    /// When that fails, as it does for anybody but the superuser.
+    #[must_use]
+    pub fn small_tmpfs(at: &Path, bytes: u64) -> Self {
+        let size = std::ffi::CString::new(format!("size={bytes}")).expect("because a number has no NUL byte in it");
+        mount("none", at, "tmpfs", MountFlags::empty(), size.as_c_str())
+            .unwrap_or_else(|error| panic!("cannot mount a tmpfs at {}: {error}", at.display()));
+        Self { at: at.to_owned() }
+    }
 }
 
 impl Drop for Mounted {

@@ -2,6 +2,7 @@
 //! and gives back what it said and how it ended. Not here: terminals, which have their own file.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -62,9 +63,14 @@ pub struct Finished {
     pub status: ExitStatus,
 }
 
-/// A program that runs while the test does something else.
+/// A program that runs while the test does something else; killed if the test fails meanwhile.
 #[derive(Debug)]
-pub struct Running(Child);
+pub struct Running {
+    /// Taken when its end is waited for.
+    child: Option<Child>,
+    /// What was read of its stderr while it ran.
+    said: String,
+}
 
 impl Run {
     /// A program with an empty environment, in the root directory.
@@ -141,7 +147,7 @@ impl Run {
         drop(reader);
         let mut command = self.command();
         command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
-        Running(command.spawn().expect("because the program can be started")).finish()
+        Running::of(command.spawn().expect("because the program can be started")).finish()
     }
 
     /// Starts it, without a terminal.
@@ -152,7 +158,7 @@ impl Run {
     pub fn start(self) -> Running {
         let mut command = self.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running(command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", self.program.display())))
+        Running::of(command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", self.program.display())))
     }
 
     /// The command, without its three streams.
@@ -185,10 +191,53 @@ impl Mount {
 }
 
 impl Running {
+    fn of(child: Child) -> Self {
+        Self { child: Some(child), said: String::new() }
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("because it is taken at the end only")
+    }
+
+    /// Waits until it says a line on stderr that has this text in it, and gives back that line.
+    ///
+    /// # Panics
+    /// When it ends without saying so.
+    #[track_caller]
+    pub fn await_stderr(&mut self, text: &str) -> String {
+        let child = self.child.as_mut().expect("because it is taken at the end only");
+        let stderr = child.stderr.as_mut().expect("because it is a pipe");
+        let begin = self.said.len();
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            let ended = stderr.read(&mut byte).expect("because a pipe can be read") == 0;
+            line.extend_from_slice(if ended { &[] } else { &byte });
+            if ended || byte == *b"\n" {
+                let whole = String::from_utf8(std::mem::take(&mut line)).expect("because a log is text");
+                self.said.push_str(&whole);
+                if whole.contains(text) {
+                    return whole;
+                }
+                assert!(!ended, "it ended without saying `{text}`:\n{}", &self.said[begin..]);
+            }
+        }
+    }
+
+    /// Asks it to end, as a service manager does.
+    ///
+    /// # Panics
+    /// When it cannot be asked.
+    pub fn terminate(&self) {
+        let child = self.child.as_ref().expect("because it is taken at the end only");
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("because it is ours to ask");
+    }
+
     /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.child.as_ref().expect("because it is taken at the end only").id()
     }
 
     /// Kills it, and waits until it is gone.
@@ -196,8 +245,8 @@ impl Running {
     /// # Panics
     /// When that cannot be done.
     pub fn kill(mut self) {
-        self.0.kill().expect("because it is ours to kill");
-        self.0.wait().expect("because a child can be waited for");
+        self.child().kill().expect("because it is ours to kill");
+        self.child().wait().expect("because a child can be waited for");
     }
 
     /// Whether it has ended.
@@ -206,7 +255,7 @@ impl Running {
     /// When that cannot be found out.
     #[must_use]
     pub fn has_ended(&mut self) -> bool {
-        self.0.try_wait().expect("because a child can be asked for").is_some()
+        self.child().try_wait().expect("because a child can be asked for").is_some()
     }
 
     /// Waits for its end.
@@ -214,9 +263,21 @@ impl Running {
     /// # Panics
     /// When it printed what is not UTF-8.
     #[must_use]
-    pub fn finish(self) -> Finished {
-        let output = self.0.wait_with_output().expect("because a child can be waited for");
-        Finished { stdout: text(output.stdout), stderr: text(output.stderr), status: output.status }
+    pub fn finish(mut self) -> Finished {
+        let child = self.child.take().expect("because it is taken here only");
+        let output = child.wait_with_output().expect("because a child can be waited for");
+        let stderr = std::mem::take(&mut self.said) + &text(output.stderr);
+        Finished { stdout: text(output.stdout), stderr, status: output.status }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended, and a failing test must not fail a second time here.
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

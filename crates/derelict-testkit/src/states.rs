@@ -41,11 +41,11 @@ enum Make {
     Directory(&'static str),
 }
 
-const fn remove(name: &'static str, script: &'static str) -> State {
+pub(crate) const fn remove(name: &'static str, script: &'static str) -> State {
     State { name, expected: Expected::Remove, make: Make::Clone(script) }
 }
 
-const fn keep(name: &'static str, loss: &'static str, script: &'static str) -> State {
+pub(crate) const fn keep(name: &'static str, loss: &'static str, script: &'static str) -> State {
     State { name, expected: Expected::Keep(loss), make: Make::Clone(script) }
 }
 
@@ -229,7 +229,9 @@ fn add(cache: &Cache, state: &State) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::FORMATS;
     use crate::git::git_says;
+    use crate::proofs::PROOFS;
     use std::collections::BTreeSet;
 
     #[test]
@@ -253,5 +255,8 @@ mod tests {
         let names: BTreeSet<&str> = STATES.iter().chain(&FURTHER).map(|state| state.name).collect();
         assert_eq!(names.len(), STATES.len() + FURTHER.len());
         assert_eq!(build(&FURTHER).leaves(REPOSITORY).len(), FURTHER.len() + 1);
+        let all = STATES.iter().chain(&FURTHER).chain(&PROOFS).chain(&FORMATS);
+        let names: BTreeSet<&str> = all.clone().map(|state| state.name).collect();
+        assert_eq!(names.len(), all.count());
     }
 }

@@ -1,7 +1,6 @@
 //! What happens after the consent: the journal is opened, what an earlier run left is settled, the plan is carried out
 //! by `derelict-core`'s sweep over the real ports, and the change is measured.
 
-use std::path::Path;
 use std::time::Duration;
 
 use derelict_core::evidence::{Candidate, Evidence};
@@ -24,6 +23,7 @@ use crate::console::Console;
 use crate::estate::{Estate, Memory, POLICY};
 use crate::exit::Failure;
 use crate::findings::Findings;
+use crate::host;
 use crate::signals::Stop;
 use crate::text;
 
@@ -72,9 +72,9 @@ impl<'e> Acting<'e> {
     pub(crate) fn begin(estate: &'e Estate) -> Result<Self, Failure> {
         // From here on a signal finishes what is in hand.
         let stop = Stop::watch().map_err(Failure::incomplete)?;
-        let free = free_space(estate.repos());
+        let free = host::free_space(estate.repos());
         let mut journal = Journal::open(estate.state()).map_err(not_opened)?;
-        journal.note_sweep(crate::host::now().map_err(Failure::stopped)?).map_err(Failure::stopped)?;
+        journal.note_sweep(host::now().map_err(Failure::stopped)?).map_err(Failure::stopped)?;
         let root = Root::open(estate.repos()).map_err(Failure::stopped)?;
         let records = DevlaunchRecords::new(estate.home());
         let reclaimer = Reclaimer::new(root, records, journal.id().clone());
@@ -193,7 +193,7 @@ impl<'e> Acting<'e> {
 
     /// By how much the free space grew since the beginning.
     fn measured(&self) -> Option<i64> {
-        let (before, after) = (self.free?, free_space(self.estate.repos())?);
+        let (before, after) = (self.free?, host::free_space(self.estate.repos())?);
         i64::try_from(i128::from(after) - i128::from(before)).ok()
     }
 }
@@ -228,12 +228,6 @@ fn not_opened(error: JournalError) -> Failure {
         JournalError::Busy { .. } => Failure::incomplete(error),
         JournalError::Io { .. } | JournalError::Corrupt { .. } | JournalError::Newer { .. } => Failure::stopped(error),
     }
-}
-
-/// Free bytes of the file system; `None` when it cannot be asked, which costs a number in the report.
-fn free_space(path: &Path) -> Option<u64> {
-    let about = rustix::fs::statvfs(path).ok()?;
-    about.f_bfree.checked_mul(about.f_frsize)
 }
 
 /// What recovery did, in words.

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::host::Host;
-use crate::{exit::Failure, quarantine, text};
+use crate::{exit::Failure, history, quarantine, text};
 
 /// Safe garbage collection of workspace directories.
 #[derive(Debug, Parser)]
@@ -32,7 +32,11 @@ const EXAMPLES: &str = "Examples:
   derelict prune                  show what may go from the devlaunch cache, and ask
   derelict prune -n               show it, change nothing
   derelict prune -y               remove what may go, without asking
-  derelict explain PATH           why one directory stays or goes";
+  derelict explain PATH           why one directory stays or goes
+  derelict history PATH           what past sweeps saw at a path, did with it, and why
+  derelict config check           what is wrong with the configuration of unattended sweeps
+  derelict reap                   sweep the configured roots once
+  derelict serve                  sweep them at their intervals";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -41,12 +45,97 @@ pub(crate) enum Command {
     Prune(Prune),
     /// Say all that is known of one directory, and which rule decided
     Explain(Explain),
+    /// Tell what past sweeps saw, removed and kept, and why
+    History(History),
     /// List what was set aside and waits out its grace
     Quarantine(Quarantine),
     /// Put back what was set aside, under its name
     Restore(Restore),
     /// Build a small estate of real repositories and prune it
     Demo(Appearance),
+    /// Sweep the configured roots once, unattended: for cron, a timer or a CronJob
+    Reap(Reap),
+    /// Sweep the configured roots at their intervals, with metrics and health
+    Serve(Serve),
+    /// Check or show the configuration of unattended sweeps, or print its schema
+    Config(ConfigFlags),
+}
+
+/// Flags of `reap`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Reap {
+    /// A configuration file, beside /etc/derelict/config.toml and your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Sweep this root alone; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) root: Vec<String>,
+
+    /// Report what would go, remove nothing, whatever is armed
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+
+    /// Go on although this circuit breaker tripped; the report names it
+    #[arg(long, value_name = "BREAKER", value_parser = PossibleValuesParser::new(BREAKERS), hide_possible_values = true)]
+    pub(crate) acknowledge: Vec<String>,
+
+    /// Name every directory
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+
+    /// Print one JSON object instead of the report
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the metrics of this run to a file that node_exporter reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics_textfile: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// A configuration file, beside /etc/derelict/config.toml and your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigFlags {
+    /// What to do with it
+    #[arg(value_enum)]
+    pub(crate) action: ConfigAction,
+
+    /// A configuration file, beside /etc/derelict/config.toml and your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Print one JSON object instead
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigAction {
+    /// Say what is wrong with it
+    Check,
+    /// Print what is in force, and where each value is from
+    Show,
+    /// Print its JSON Schema
+    Schema,
 }
 
 /// Flags of `prune`.
@@ -125,6 +214,41 @@ pub(crate) struct Explain {
     /// The directory to explain, or the name of its workspace
     #[arg(value_name = "PATH|NAME")]
     pub(crate) place: PathBuf,
+
+    /// Print one JSON object instead of the report
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `history`.
+#[derive(Debug, Args)]
+pub(crate) struct History {
+    /// A configuration file, beside /etc/derelict/config.toml and your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// A sweep by its id, or a path that sweeps may have seen [default: the last sweeps]
+    #[arg(value_name = "SWEEP|PATH")]
+    pub(crate) about: Option<OsString>,
+
+    /// Only what was planned to go and was saved by the re-check
+    #[arg(long, conflicts_with = "removed")]
+    pub(crate) near_misses: bool,
+
+    /// Only sweeps of the root with this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) root: Option<String>,
+
+    /// Only what went
+    #[arg(long)]
+    pub(crate) removed: bool,
+
+    /// Only sweeps that began no longer ago, for example 12h or 30d
+    #[arg(long, value_name = "SPAN", value_parser = history::parse_span)]
+    pub(crate) since: Option<Duration>,
 
     /// Print one JSON object instead of the report
     #[arg(long)]
@@ -247,7 +371,14 @@ mod tests {
             let cli = Cli::try_parse_from(["derelict", "prune"].iter().chain(flags)).ok()?;
             match cli.command {
                 Command::Prune(flags) => Some(flags.quarantine.map(|span| span.as_secs() / 3600)),
-                Command::Explain(_) | Command::Quarantine(_) | Command::Restore(_) | Command::Demo(_) => None,
+                Command::Explain(_)
+                | Command::History(_)
+                | Command::Quarantine(_)
+                | Command::Restore(_)
+                | Command::Demo(_)
+                | Command::Reap(_)
+                | Command::Serve(_)
+                | Command::Config(_) => None,
             }
         };
         assert_eq!(grace(&[]), Some(None));

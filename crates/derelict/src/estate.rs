@@ -1,13 +1,10 @@
 //! A devlaunch cache as the front end sees it: where it is, what a survey of it comes to, and what the breakers
 //! remember of it. It only looks; what changes anything is in [`crate::act`].
 
-use std::fs::DirBuilder;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, Timestamp};
 use derelict_core::outcome::Breaker;
@@ -39,9 +36,6 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(5 * 60);
 /// How many levels below [`Estate::repos`] the clones lie.
 const LEVELS: NonZeroUsize = NonZeroUsize::new(3).expect("because three is not zero");
 
-/// The state directory is for its owner only.
-const STATE_MODE: u32 = 0o700;
-
 /// A cache that exists.
 #[derive(Debug)]
 pub(crate) struct Estate {
@@ -54,7 +48,7 @@ pub(crate) struct Estate {
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A cache.
-    Estate(Estate),
+    Estate(Box<Estate>),
     /// No cache at this place.
     Nothing(PathBuf),
 }
@@ -97,7 +91,7 @@ impl Estate {
                         text::path(cache.repos())
                     )));
                 }
-                Ok(Found::Estate(Self { cache, host: host.clone(), state }))
+                Ok(Found::Estate(Box::new(Self { cache, host: host.clone(), state })))
             }
         }
     }
@@ -173,8 +167,6 @@ impl Estate {
         if self.only().is_some() {
             return Ok(());
         }
-        let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(&self.state);
-        made.with_context(|| format!("cannot make {}", text::path(&self.state)))?;
         let Memory { now, root, owners, referenced } = memory.clone();
         self.remembered().remember(&LastSweep { at: now, root, owners, referenced })
     }
@@ -211,7 +203,7 @@ impl Estate {
             None => last,
             Some(_) => LastSweep { referenced: 0, ..last },
         });
-        let tripped = breakers(judged, memory.owners, memory.root, last.as_ref(), memory.now);
+        let tripped = breakers(judged, Some(memory.owners), memory.root, last.as_ref(), memory.now);
         let answer = |breaker: &Breaker| {
             let known = request.acknowledged.iter().any(|name| name == breaker.name());
             if known { AlarmAnswer::Acknowledged } else { AlarmAnswer::Open }
@@ -243,7 +235,7 @@ fn doing(step: Progress) -> String {
 
 fn skipped(skipped: derelict_observe::Skipped) -> Skipped {
     let weight = match skipped.kind {
-        SkipKind::Symlink | SkipKind::NotADirectory => Weight::Harmless,
+        SkipKind::Symlink | SkipKind::NotADirectory | SkipKind::Hidden => Weight::Harmless,
         SkipKind::Mount => Weight::Plain,
         SkipKind::Unreadable => Weight::Blind,
     };

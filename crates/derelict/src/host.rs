@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
 use derelict_core::ids::Timestamp;
@@ -13,6 +13,12 @@ use derelict_observe::Environment;
 /// Our own directory below the one for all state.
 const NAME: &str = "derelict";
 
+/// Where the state of a service without a home is.
+const SERVER_STATE: &str = "/var/lib/derelict";
+
+/// The configuration of the whole machine.
+pub(crate) const SYSTEM_CONFIG: &str = "/etc/derelict/config.toml";
+
 /// Where things are, as the environment says it.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
@@ -20,6 +26,8 @@ pub(crate) struct Host {
     pub(crate) environment: Environment,
     /// `XDG_STATE_HOME`, unchanged.
     pub(crate) state_home: Option<PathBuf>,
+    /// The first directory of `STATE_DIRECTORY`, if it is absolute.
+    pub(crate) state_directory: Option<PathBuf>,
 }
 
 /// What the environment wishes about colour.
@@ -55,6 +63,9 @@ impl Host {
                 uid: rustix::process::geteuid().as_raw(),
             },
             state_home: path("XDG_STATE_HOME"),
+            state_directory: std::env::var_os("STATE_DIRECTORY")
+                .and_then(|all| std::env::split_paths(&all).next())
+                .filter(|path| path.is_absolute()),
         }
     }
 
@@ -69,6 +80,19 @@ impl Host {
             anyhow!("cannot tell where the journal is: neither XDG_STATE_HOME nor HOME is an absolute path")
         })
     }
+
+    /// The same for a server: what systemd made for the service comes first, and without a home it is the machine's own.
+    ///
+    /// # Errors
+    /// When nothing says where, and this is not root.
+    pub(crate) fn server_state(&self) -> anyhow::Result<PathBuf> {
+        match (&self.state_directory, self.state()) {
+            (Some(directory), _) => Ok(directory.clone()),
+            (None, Ok(state)) => Ok(state),
+            (None, Err(_)) if self.environment.uid == 0 => Ok(SERVER_STATE.into()),
+            (None, Err(error)) => Err(error),
+        }
+    }
 }
 
 /// The instant of now.
@@ -81,6 +105,18 @@ pub(crate) fn now() -> anyhow::Result<Timestamp> {
     };
     let seconds = i64::try_from(since.as_secs()).map_err(|_| anyhow!("the clock shows a time that is no date"))?;
     Ok(Timestamp::new(seconds, since.subsec_nanos()))
+}
+
+/// A clock that only goes forward, for spans of time: it starts at zero here.
+pub(crate) fn monotonic() -> impl Fn() -> Duration + Send + Sync + 'static {
+    let start = Instant::now();
+    move || start.elapsed()
+}
+
+/// Free bytes of the file system; `None` when it cannot be asked, which costs a number in the report.
+pub(crate) fn free_space(path: &Path) -> Option<u64> {
+    let about = rustix::fs::statvfs(path).ok()?;
+    about.f_bfree.checked_mul(about.f_frsize)
 }
 
 /// What the environment wishes about colour.
@@ -110,7 +146,7 @@ mod tests {
     fn host(state_home: Option<&str>, home: Option<&str>) -> Host {
         let home = home.map(PathBuf::from);
         let environment = Environment { home, xdg_cache_home: None, devpod_home: None, path: None, uid: 0 };
-        Host { environment, state_home: state_home.map(PathBuf::from) }
+        Host { environment, state_home: state_home.map(PathBuf::from), state_directory: None }
     }
 
     #[test]

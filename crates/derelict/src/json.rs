@@ -2,8 +2,10 @@
 //!
 //! A path is a string when it is UTF-8 and `{"hex": "…"}` when it is not, so no byte is lost. Nothing is decided here.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 
 use derelict_core::outcome::{Fate, verdict_label};
 use derelict_core::plan::{Judged, Removal};
@@ -17,7 +19,7 @@ use crate::findings::{AlarmAnswer, Findings};
 use crate::{quarantine, words};
 
 /// The version of every object printed here. It rises when a field changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// The report of `prune`: the plan, and what came of it if anything was done.
 pub(crate) fn prune(findings: &Findings, after: Option<&Aftermath>, exit: Exit) -> Value {
@@ -71,6 +73,16 @@ pub(crate) fn quarantine(set_aside: &[SetAside], exit: Exit) -> Value {
 /// A path without loss.
 pub(crate) fn path(path: &Path) -> Value {
     bytes(path.as_os_str().as_encoded_bytes())
+}
+
+/// A path as [`path`] wrote it; `None` for anything else.
+pub(crate) fn parse_path(value: &Value) -> Option<PathBuf> {
+    if let Some(text) = value.as_str() {
+        return Some(PathBuf::from(text));
+    }
+    let digits = value.get("hex")?.as_str()?.as_bytes().chunks(2);
+    let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    Some(PathBuf::from(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?)))
 }
 
 /// Bytes that are text as a rule.

@@ -4,7 +4,9 @@
 //! A file that is missing means that no sweep ever ran. One that cannot be read means nothing at all, and the sweep
 //! stops: a breaker without its memory would not trip.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -17,6 +19,9 @@ use crate::{json, text};
 
 /// The version of the file.
 const VERSION: u64 = 1;
+
+/// The state directory is for its owner only.
+const STATE_MODE: u32 = 0o700;
 
 /// As many digits of a root's digest as keep the names of its files apart.
 const DIGITS: usize = 16;
@@ -61,6 +66,10 @@ impl Remembered {
     /// # Errors
     /// When the file cannot be written.
     pub(crate) fn remember(&self, sweep: &LastSweep) -> anyhow::Result<()> {
+        if let Some(state) = self.file.parent() {
+            let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(state);
+            made.with_context(|| format!("cannot make {}", text::path(state)))?;
+        }
         let content = format!("{}\n", self.render(sweep));
         Ok(write_atomically(&self.file, content.as_bytes())?)
     }

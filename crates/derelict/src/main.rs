@@ -6,23 +6,28 @@
 mod act;
 mod aftermath;
 mod cli;
+mod config;
 mod console;
 mod demo;
 mod estate;
 mod exit;
 mod explain;
 mod findings;
-
+mod history;
 mod host;
 mod json;
 mod last_sweep;
+#[cfg_attr(not(test), expect(dead_code, reason = "what is kept is read already; the reaper will write it"))]
+mod ledger;
 mod out;
 mod progress;
 mod prune;
 mod quarantine;
+mod reaper;
 mod report;
 mod restore;
 mod signals;
+mod telemetry;
 mod text;
 mod words;
 
@@ -54,16 +59,17 @@ enum Twin {
 }
 
 fn run(cli: Cli) -> Exit {
+    let twin_of = |json, name| if json { Twin::Programs(name) } else { Twin::People };
     let (appearance, twin) = match &cli.command {
-        Command::Prune(flags) => (&flags.appearance, if flags.json { Twin::Programs("prune") } else { Twin::People }),
-        Command::Explain(flags) => {
-            (&flags.appearance, if flags.json { Twin::Programs("explain") } else { Twin::People })
-        }
-        Command::Quarantine(flags) => {
-            (&flags.appearance, if flags.json { Twin::Programs("quarantine") } else { Twin::People })
-        }
+        Command::Prune(flags) => (&flags.appearance, twin_of(flags.json, "prune")),
+        Command::Explain(flags) => (&flags.appearance, twin_of(flags.json, "explain")),
+        Command::History(flags) => (&flags.appearance, twin_of(flags.json, "history")),
+        Command::Quarantine(flags) => (&flags.appearance, twin_of(flags.json, "quarantine")),
         Command::Restore(flags) => (&flags.appearance, Twin::People),
         Command::Demo(appearance) => (appearance, Twin::People),
+        Command::Reap(flags) => (&flags.appearance, twin_of(flags.json, "reap")),
+        Command::Serve(flags) => (&flags.appearance, Twin::People),
+        Command::Config(flags) => (&flags.appearance, twin_of(flags.json, "config")),
     };
     let console = Console::new(appearance, host::color_wish());
     let mut console = match twin {
@@ -74,12 +80,23 @@ fn run(cli: Cli) -> Exit {
     let ended = match cli.command {
         Command::Prune(flags) => prune::run(&Request::from_flags(flags, audience), &Host::read(), &mut console),
         Command::Explain(flags) => explain::run(&flags, &Host::read(), &mut console),
+        Command::History(flags) => tell_history(&flags, &mut console),
         Command::Quarantine(flags) => quarantine::run(&flags, &Host::read(), &mut console),
         Command::Restore(flags) => restore::run(&flags, &Host::read(), &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
+        Command::Reap(flags) => reaper::reap::run(&flags, &Host::read(), &mut console),
+        Command::Serve(flags) => reaper::serve::run(&flags, &Host::read()),
+        Command::Config(flags) => config::command::run(&flags, &mut console),
     };
     let exit = ended.unwrap_or_else(|failure| fail(&failure, twin, &mut console));
     hand_on(console.out, exit)
+}
+
+/// The history is where the configuration says that state is, and beside it in the ledger that it names.
+fn tell_history(flags: &cli::History, console: &mut Console) -> Result<Exit, Failure> {
+    let config = config::load(&config::command::sources(flags.config.clone())).map_err(Failure::usage)?;
+    let state = reaper::state(&config, &Host::read())?;
+    history::run(flags, &state, &config.ledger, console)
 }
 
 /// Says why it did not work, to people and, if asked, to programs.

@@ -302,9 +302,14 @@ mod tests {
         let cli = Cli::try_parse_from(["derelict", "prune"].iter().chain(flags)).expect("because the flags exist");
         match cli.command {
             Command::Prune(flags) => Request::from_flags(flags, audience).wish,
-            Command::Explain(_) | Command::Quarantine(_) | Command::Restore(_) | Command::Demo(_) => {
-                unreachable!("because `prune` was given")
-            }
+            Command::Explain(_)
+            | Command::History(_)
+            | Command::Demo(_)
+            | Command::Reap(_)
+            | Command::Serve(_)
+            | Command::Config(_)
+            | Command::Quarantine(_)
+            | Command::Restore(_) => unreachable!("because `prune` was given"),
         }
     }
 

@@ -162,6 +162,8 @@ pub(crate) const INODE: Noun = Noun("inode", "inodes");
 /// What would be lost.
 pub(crate) const LOSS: Noun = Noun("loss", "losses");
 /// Living owners.
+pub(crate) const ROOT: Noun = Noun("root", "roots");
+/// Owners.
 pub(crate) const OWNER: Noun = Noun("owner", "owners");
 
 /// `1 directory`, `24 directories`.

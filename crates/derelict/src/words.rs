@@ -49,15 +49,25 @@ pub(crate) fn remedy(verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// The rule of the definition of garbage that decided, by its place in the order of certainty.
+/// The rules of the definition of garbage, by their place in the order of certainty.
+pub(crate) const RULES: [&str; 6] = [
+    "1 of 6: a living owner that claims the directory settles it",
+    "2 of 6: sources that contradict each other are mended, not deleted over",
+    "3 of 6: what could not be seen keeps, and force cannot step over it",
+    "4 of 6: nobody owns it, and something holds it for now",
+    "5 of 6: nobody owns it, and it holds the only copy of something",
+    "6 of 6: nobody owns it, nothing holds it, and nothing would be lost",
+];
+
+/// The rule of the definition of garbage that decided.
 pub(crate) fn rule(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Referenced(_) => "1 of 6: a living owner that claims the directory settles it",
-        Verdict::Disputed(_) => "2 of 6: sources that contradict each other are mended, not deleted over",
-        Verdict::Undetermined(_) => "3 of 6: what could not be seen keeps, and force cannot step over it",
-        Verdict::Orphaned(Orphan::Held(_)) => "4 of 6: nobody owns it, and something holds it for now",
-        Verdict::Orphaned(Orphan::Unsaved(_)) => "5 of 6: nobody owns it, and it holds the only copy of something",
-        Verdict::Orphaned(Orphan::Clean) => "6 of 6: nobody owns it, nothing holds it, and nothing would be lost",
+        Verdict::Referenced(_) => RULES[0],
+        Verdict::Disputed(_) => RULES[1],
+        Verdict::Undetermined(_) => RULES[2],
+        Verdict::Orphaned(Orphan::Held(_)) => RULES[3],
+        Verdict::Orphaned(Orphan::Unsaved(_)) => RULES[4],
+        Verdict::Orphaned(Orphan::Clean) => RULES[5],
     }
 }
 
@@ -205,7 +215,7 @@ fn outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Removed { release, .. } => match release {
             Release::Dropped(keys) => format!("removed, with {}", text::count(keys.count() as u64, text::RECORD)),
-            Release::NothingRecorded => "removed; it had no record".into(),
+            Release::NothingRecorded => "removed".into(),
             Release::Failed(why) => format!("removed, but its record stays: {why}"),
         },
         Outcome::Quarantined => "set aside until its grace is over".into(),
@@ -241,7 +251,7 @@ pub(crate) fn stop(stop: &StopReason) -> Option<String> {
             Some(format!("stopped before the first removal: {}", self::breaker(breaker)))
         }
         StopReason::JournalLost(why) => Some(format!("stopped: the journal could not be written: {why}")),
-        StopReason::RootAbsent(root) => Some(format!("stopped: {} is missing", text::path(root))),
+        StopReason::RootAbsent(root) => Some(format!("stopped: {} is missing or cannot be read", text::path(root))),
         StopReason::Deadline => Some("stopped at its deadline; what was in hand was finished".into()),
         StopReason::Cancelled => Some("stopped on request; what was in hand was finished".into()),
     }

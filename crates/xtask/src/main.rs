@@ -4,6 +4,10 @@ mod bench;
 mod ci;
 mod floor;
 mod measure;
+mod reaper_bench;
+mod reaper_floor;
+mod reaper_tree;
+mod sweep;
 mod tidy;
 
 use std::process::ExitCode;
@@ -13,7 +17,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
 chores:
   ci                                   all checks and all tests
   tidy                                 the rules of the house that no compiler knows
-  bench [--runs N] [--cache-script S]  how fast `prune` answers, beside what the file system allows";
+  bench [--runs N] [--cache-script S]  how fast `prune` answers, beside what the file system allows
+  bench reaper [--runs N] [--only ROWS]
+                                       the same for unattended sweeps; ROWS is live, large or owners";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,9 +28,14 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
         ["bench", options @ ..] => bench::build_and_run(options),
-        // The two below are started by `bench`, in a release build.
+        // Those below are started by `bench`, in a release build.
+        ["measure", "reaper", options @ ..] => reaper_bench::run(options),
         ["measure", options @ ..] => bench::run(options),
         ["floor", cache] => floor::run(cache.as_ref()),
+        ["reaper-floor", depth, root] => reaper_floor::run(depth, root.as_ref()),
+        ["sweep", cache, state, courtesy, per_second] => {
+            sweep::run(cache.as_ref(), state.as_ref(), courtesy, per_second)
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

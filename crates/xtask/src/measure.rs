@@ -31,6 +31,24 @@ pub(crate) fn measure(runs: u32, mut run: impl FnMut() -> anyhow::Result<Option<
     Ok(Measured { wall: wall / runs, cpu: cpu / runs, memory })
 }
 
+/// The same with something to prepare before each run, which is not counted, and no run beforehand: the preparation warms
+/// the caches.
+pub(crate) fn measure_prepared(
+    runs: u32,
+    prepare: impl Fn() -> anyhow::Result<()>,
+    mut run: impl FnMut() -> anyhow::Result<Option<u64>>,
+) -> anyhow::Result<Measured> {
+    let (mut wall, mut cpu, mut memory) = (Duration::ZERO, Duration::ZERO, None);
+    for _ in 0..runs {
+        prepare()?;
+        let (started, before) = (Instant::now(), children_cpu()?);
+        memory = memory.max(run()?);
+        wall += started.elapsed();
+        cpu += children_cpu()?.saturating_sub(before);
+    }
+    Ok(Measured { wall: wall / runs, cpu: cpu / runs, memory })
+}
+
 /// Where the times of ended and awaited children stand in `/proc/self/stat`, counted behind the name of the program.
 const CHILDREN_USER: usize = 13;
 const CHILDREN_SYSTEM: usize = 14;

@@ -13,7 +13,7 @@ const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;
 
 /// Dependencies are guests. Whoever invites another one raises this number, and says in `Cargo.toml` why.
-const GUESTS: usize = 30;
+const GUESTS: usize = 31;
 
 /// The order of the modules of `derelict-core`: each imports only from those before it.
 const CORE_ORDER: [&str; 12] = [
@@ -28,8 +28,8 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("derelict-observe", &["derelict-core", "derelict-git"]),
     ("derelict-reclaim", &["derelict-core"]),
     ("derelict", &["derelict-core", "derelict-observe", "derelict-reclaim"]),
-    ("derelict-testkit", &[]),
-    ("xtask", &["derelict-testkit"]),
+    ("derelict-testkit", &["derelict-core"]),
+    ("xtask", &["derelict-core", "derelict-reclaim", "derelict-testkit"]),
 ];
 
 /// Checks every rule and names every breach.

@@ -23,7 +23,7 @@ use derelict_git::{Answer, Meter, Stat, Surroundings, examine};
 use derelict_testkit::Snapshot;
 
 use operations::operations;
-use oracle::{Losses, losses};
+use oracle::{Ask, Losses, losses};
 use world::World;
 
 /// Seeds of every run: about twenty seconds of one processor.
@@ -56,7 +56,11 @@ impl Outcome {
         let before = Snapshot::of(world.clone());
         let findings = probe(world);
         let touched = before.differences(&Snapshot::of(world.clone()));
-        Self { losses: losses(world), findings, touched }
+        let mut lost = losses(world, Ask::Nobody);
+        if findings.is_empty() && !lost.content.is_empty() {
+            lost = losses(world, Ask::Git);
+        }
+        Self { losses: lost, findings, touched }
     }
 
     fn is_missed(&self) -> bool {

@@ -17,13 +17,16 @@ const MOST: u64 = 12;
 
 /// Every so many snippets, one takes the whole work so far to a state where nothing is lost, so that
 /// clean clones are not rare: a proof that always refuses would pass otherwise.
-const SAVES: [&str; 6] = [
+const SAVES: [&str; 9] = [
     "commit -{n}; git push -q -f origin HEAD:refs/heads/{b}; git fetch -q",
     "commit -{n}; git push -q -f --all origin; git push -q --tags origin",
     "git clean -fdxq; git reset -q --hard; commit -{m}; git push -q -f --all origin; git stash clear",
     "git push -q -f --all origin; git reset -q --hard; git clean -fdq",
     "commit -{n}; git push -q -f origin HEAD:refs/heads/{b}; land squash {b}; git fetch -q --prune",
     "commit -{n}; git push -q -f origin HEAD:refs/heads/{b}; land pick {b}; git fetch -q --prune",
+    "commit -{n}; git fetch -q; git merge -q --no-edit origin/main; git push -q -f origin HEAD:refs/heads/{b}; land squash {b}; git fetch -q --prune",
+    "commit -{n}; git push -q -f origin HEAD:refs/heads/{b}; land squash {b}; git fetch -q --prune; git merge -q --no-edit origin/main",
+    "git stash -q -u; git stash apply -q; commit -{n}; git push -q -f origin HEAD:refs/heads/{b}; git fetch -q",
 ];
 
 #[rustfmt::skip]
@@ -39,6 +42,13 @@ const SNIPPETS: &[&str] = &[
     "rm -rf d; echo {n} >d", "mkdir -p empty/dir", "ln -s nowhere-{n} dangling",
     "put 'with space' {n}", "put '-rf' {n}", "put .gitignore {n}", "printf 'new\\n*.log\\n' >>.gitignore",
     "mkdir -p sub.d; printf 'y\\n' >sub.d/.gitignore; echo {n} >sub.d/y",
+    // Files of several lines, changed here and there.
+    "seq 1 20 >{f}", "seq 1 20 >{f}; commit s; git push -q -f --all origin", "sed -i 's/^5$/5-{n}/' {f}; commit five", "sed -i 's/^15$/15-{n}/' {f}; commit fifteen", "sed -i 's/^5$/5-{n}/' {f}", "sed -i '/^9$/d' {f}; commit nine",
+    "upsed main {f} 15 {m}", "upsed {b} {f} 5 {m}", "sed -i 's/^5$/5-{n}/' {f}; commit five; git push -q -f origin HEAD:refs/heads/{b}; upsed main {f} 15 {m}; land squash {b}; git fetch -q --prune",
+    "seq 1 20 >{f}; commit s; git push -q -f origin HEAD:refs/heads/main HEAD:refs/heads/{b}; sed -i 's/^5$/5-{n}/' {f}; commit five; git push -q -f origin HEAD:refs/heads/{b}; upsed main {f} 15 {m}; land pick {b}; git fetch -q --prune",
+    "seq 1 20 >{f}; commit s; git push -q -f origin HEAD:refs/heads/main; sed -i 's/^5$/ 5/' {f}; commit five; upsed main {f} 5 {m}; git fetch -q", "sed -i 's/^/ /' {f}; commit indented", "seq 1 20 >{f}; commit s; git push -q -f origin HEAD:refs/heads/main; sed -i 's/^5$/5-{n}/' {f}; commit five; sed -i 's/^5-.*$/5/;s/^9$/9-{m}/' {f}; commit nine; upsed main {f} 9 {m}; git fetch -q",
+    // What saved history has.
+    "cp {f} copy-{n}", "mkdir -p cp; cp {f} cp/1; cp {g} cp/2", "git show HEAD~1:{f} >{f}", "git show {b}:{g} >{f}", "git show {b}:{g} >{f}; git add {f}", "cp {f} .env", ": >{f}", "cp {f} copy-{n}; chmod +x copy-{n}", "git reset -q --soft origin/main", "git reset -q --soft HEAD~1; git reset -q",
     // Ignored and rebuildable.
     "echo KEY={n} >.env", "mkdir -p ign; echo {n} >ign/plan.md", "echo {f} >>.git/info/exclude", "echo 'x.d/' >>.git/info/exclude",
     "mkdir -p node_modules/p; echo built >node_modules/p/i.js", "mkdir -p node_modules; echo built >node_modules/i; git rm -q package.json",
@@ -66,6 +76,8 @@ const SNIPPETS: &[&str] = &[
     // Put aside.
     "put {f} {n}; git stash -q", "put {f} {n}; git stash -q -u", "put {f} {n}; git add {f}; git stash -q; git stash pop -q --index", "git stash pop -q", "git stash drop -q", "git stash clear", "git stash apply -q",
     "put {f} {n}; git stash -q; git stash branch s{n}", "put {f} {n}; git update-ref refs/wip/{n} \"$(git stash create)\"", "git stash -q; git push -q origin stash:refs/heads/{b}",
+    "put {f} {n}; git stash -q; put {f} {n}; commit -{m}; git push -q -f origin HEAD:refs/heads/{b}; git fetch -q", "put {f} {n}; git add {f}; put {f} {m}; git stash -q; put {f} {m}; commit -{m}; git push -q -f origin HEAD:refs/heads/{b}", "put new {n}; put {f} {m}; git stash -q -u; put {f} {m}; commit -{m}; git push -q -f origin HEAD:refs/heads/{b}",
+    "put {f} {n}; commit u; put {f} {m}; git add -A; git commit -q --amend -m v; git push -q -f --all origin", "put {f} {n}; commit u; put {g} {m}; git add -A; git commit -q --amend -m v; git push -q -f --all origin",
     // Refs of all kinds.
     "git tag {t}", "git tag -f {t} {b}", "git tag -a -m {n} {t}", "git tag -a -m {n} -f {t} {b}", "git tag -d {t}", "git push -q origin {t}", "git push -q --tags -f origin", "git tag {t} \"$(git hash-object -w {f})\"", "git tag -a -m tree {t} HEAD^{tree}",
     "git tag {t}; git reset -q --hard HEAD~1", "git notes add -f -m {n}", "git notes add -f -m {n}; git push -q origin refs/notes/commits", "git update-ref refs/wip/mine HEAD", "git update-ref refs/remotes/ghost/x HEAD", "git update-ref refs/remotes/origin/fake HEAD",
@@ -83,13 +95,16 @@ const SNIPPETS: &[&str] = &[
     "put {f} {n}; commit s; git init -q --bare ../sib; git config url.\"$REPOS/\".insteadOf https://forge.invalid/; git remote add sib https://forge.invalid/sib; git push -q -f sib HEAD:refs/heads/{b}; git fetch -q sib; rm -rf .git/logs .git/*_HEAD",
     "git remote add sib ../sib; git init -q --bare ../sib; git push -q -f sib HEAD:refs/heads/{b}; git fetch -q sib", "git init -q --bare ../sib; git config url.\"$REPOS/\".insteadOf https://forge.invalid/; git remote add sib https://forge.invalid/sib; git push -q -f sib HEAD:refs/heads/{b}; git fetch -q sib",
     "git config remote.origin.fetch +refs/heads/main:refs/remotes/origin/main", "git config remote.origin.mirror true; git config remote.origin.fetch '+refs/*:refs/*'", "git branch -q --set-upstream-to=origin/main", "git fetch -q origin {b}:refs/heads/f{n}", "echo inner.git/ >>.git/info/exclude; git init -q --bare inner.git; git push -q inner.git HEAD:refs/heads/{b}",
+    "git checkout -q -B side main; put {f} {n}; commit side; git checkout -q b-c; put {g} {m}; commit main; git merge -q --no-edit side; git push -q -f origin HEAD:refs/heads/{b}; land squash {b}; git fetch -q --prune", "git checkout -q -B side main; put {f} {n}; commit side; git checkout -q b-c; put {f} {m}; commit main; git merge -q -s ours --no-edit side; git branch -D side; git push -q -f origin HEAD:refs/heads/{b}; land squash {b}; git fetch -q --prune",
+    "git fetch -q; git merge -q --no-edit origin/main; put {f} {n}; commit -{n}; git push -q -f origin HEAD:refs/heads/{b}; land squash {b}; git fetch -q --prune", "git fetch -q; git merge -q -X theirs --no-edit origin/{b}", "git merge -q -X ours --no-edit {b}",
     // Housekeeping.
     "git gc -q", "git gc -q --prune=now", "git repack -adq", "git repack -dq", "git pack-refs --all", "git prune-packed", "git reflog expire --expire=now --all", "git reflog expire --expire=now --all; git gc -q --prune=now", "rm -rf .git/logs", "rm -f .git/ORIG_HEAD", "rm -f .git/logs/HEAD",
     "rm -rf .git/logs .git/ORIG_HEAD .git/FETCH_HEAD", "git reflog delete HEAD@{0}", "git commit-graph write --reachable", "git multi-pack-index write", "git status", "git config core.logAllRefUpdates false", "git reflog delete --updateref --rewrite HEAD@{0}",
     "touch .git/index.lock", "git remote prune origin",
     // Work trees and repositories inside.
     "echo .wt/ >>.git/info/exclude; git worktree add -q .wt/{w} -b wt-{w}", "git worktree add -q --detach .wt/{w}", "echo .wt/ >>.git/info/exclude; git worktree add -q --detach .wt/{w}; (cd .wt/{w}; put {f} {n}; commit w)", "(cd .wt/{w}; put {f} {n})", "(cd .wt/{w}; put {f} {n}; git add -A)",
-    "(cd .wt/{w}; put {f} {n}; commit w)", "(cd .wt/{w}; put {f} {n}; commit w; git push -q -f origin HEAD:refs/heads/{b})", "(cd .wt/{w}; put {f} {n}; git stash -q)", "git worktree remove --force .wt/{w}", "rm -rf .wt/{w}", "git worktree prune", "(cd .wt/{w}; git reset -q --hard origin/main)",
+    "(cd .wt/{w}; put {f} {n}; commit w)", "(cd .wt/{w}; put {f} {n}; commit w; git push -q -f origin HEAD:refs/heads/{b})", "(cd .wt/{w}; put {f} {n}; git stash -q)", "git worktree remove --force .wt/{w}", "rm -rf .wt/{w}", "rm -rf .wt/{w}", "git worktree add -q --detach .wt/{w}; rm -rf .wt/{w}", "git worktree add -q --detach .wt/{w}; (cd .wt/{w}; put {f} {n}; commit w); rm -rf .wt/{w}", "git worktree add -q --detach .wt/{w}; (cd .wt/{w}; put {f} {n}; git add -A); rm -rf .wt/{w}", "git worktree add -q -b wx \"$ROOT/outside\"; mv \"$ROOT/outside\" \"$ROOT/moved\"", "git gc -q --cruft", "git repack -q -d -a --cruft",
+    "git worktree prune", "(cd .wt/{w}; git reset -q --hard origin/main)",
     "(cd .wt/{w}; git update-ref refs/worktree/mine HEAD; git reset -q --hard HEAD~1)", "(cd .wt/{w}; git bisect start; git bisect bad)", "git worktree lock .wt/{w}; rm -rf .wt/{w}", "git worktree move .wt/{w} moved-wt", "git worktree add -q --detach \"$ROOT/outside\"", "(cd .wt/{w}; git update-index --skip-worktree {f}; put {f} {n})",
     "git config extensions.worktreeConfig true; git worktree add -q .wt/{w}",
     "git submodule add -q \"$UP/sub.git\" sm; git commit -qm sm", "git submodule add -q \"$UP/sub.git\" sm; git commit -qm sm; git push -q -f --all origin", "git submodule add -q \"$UP/sub.git\" sm; commit sm; (cd sm; put s {n}; commit w)", "(cd sm; put {f} {n})", "(cd sm; put s {n}; commit w)", "(cd sm; put s {n}; commit w; git push -q origin HEAD:refs/heads/{b}); commit bump",

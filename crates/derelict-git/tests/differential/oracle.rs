@@ -11,7 +11,7 @@ use std::path::Path;
 use derelict_testkit::git::tool;
 use derelict_testkit::scratch::{exists, read};
 
-use crate::landed::{Landed, Staying, landed};
+use crate::landed::{Landed, Staying, landed, stash_landed};
 use crate::objects::{Flat, Id, Object, Objects, git, ids, run};
 use crate::places::{Named, Places, WorkTree, named};
 use crate::world::World;
@@ -39,8 +39,15 @@ struct Shown {
     adrift: HashSet<Id>,
 }
 
+/// Whether git is to be asked where trees alone do not show that something has landed. That takes long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Git,
+    Nobody,
+}
+
 /// Looks at the world as it is.
-pub(crate) fn losses(world: &World) -> Losses {
+pub(crate) fn losses(world: &World, ask: Ask) -> Losses {
     let mut losses = Losses::default();
     let places = Places::of(&world.clone());
     losses.state.extend(places.broken.iter().map(|path| format!("broken: {}", path.display())));
@@ -69,20 +76,40 @@ pub(crate) fn losses(world: &World) -> Losses {
             return losses;
         }
     };
-    let commits = stays.iter().filter(|id| objects.commit(id).is_some()).cloned().collect();
-    let staying = Staying { objects: stays, commits };
-    let contents: HashSet<Vec<u8>> =
-        staying.objects.iter().filter_map(|id| objects.blob(id)).map(<[u8]>::to_vec).collect();
+    let commits: Vec<Id> = stays.iter().filter(|id| objects.commit(id).is_some()).cloned().collect();
+    let held = commits.iter().flat_map(|id| objects.flat(Some(id)).values().cloned().collect::<Vec<_>>()).collect();
+    let paths = stores.iter().map(|store| store.join("objects").display().to_string()).collect::<Vec<_>>();
+    let ask = (ask == Ask::Git).then(|| (up[0].clone(), paths.join(":")));
+    let staying = Staying { objects: stays, commits, files: held, ask };
+    let mut contents = Contents::of(&staying, &objects);
+    let mut explained = HashSet::new();
     for shown in &repositories {
-        history(shown, &mut objects, &staying, &mut losses);
+        explained.extend(history(shown, &mut objects, &staying, &mut losses));
         adrift(shown, &mut objects, &staying, &mut losses);
     }
+    contents.landed = explained;
     for work_tree in &places.work_trees {
-        if let Err(why) = files(work_tree, &mut objects, &contents, &mut losses) {
+        if let Err(why) = files(work_tree, &mut objects, &contents, &staying, &mut losses) {
             losses.state.push(format!("unreadable: {why}"));
         }
     }
     losses
+}
+
+/// What the files that stay hold: bytes, and bytes with a mode.
+struct Contents {
+    bytes: HashSet<Vec<u8>>,
+    files: HashSet<(u32, Vec<u8>)>,
+    /// Files of commits that have landed: checked out, they are not more than these.
+    landed: HashSet<Id>,
+}
+
+impl Contents {
+    fn of(staying: &Staying, objects: &Objects) -> Self {
+        let bytes = staying.objects.iter().filter_map(|id| objects.blob(id)).map(<[u8]>::to_vec).collect();
+        let files = staying.files.iter().filter_map(|(mode, id)| Some((*mode, objects.blob(id)?.to_vec()))).collect();
+        Self { bytes, files, landed: HashSet::new() }
+    }
 }
 
 /// All that the refs reach of what stays. A remote that cannot be asked saves what its mapped
@@ -155,15 +182,38 @@ fn shown(world: &World, git_dir: &Path) -> Result<Shown, String> {
     Ok(Shown { place, refs: refs(git_dir)?, named, reached, dangling, adrift })
 }
 
-/// Everything a repository reaches, less what stays.
-fn history(shown: &Shown, objects: &mut Objects, staying: &Staying, losses: &mut Losses) {
+/// The commits of a stash, if all of them have landed, and what it stands on.
+fn landed_stash(objects: &mut Objects, stash: &Id, lost: &HashSet<&Id>, staying: &Staying) -> Option<HashSet<Id>> {
+    let parents = objects.commit(stash)?.1.to_vec();
+    if parents.len() < 2 || !stash_landed(objects, stash, staying) {
+        return None;
+    }
+    let base = objects.ancestry([parents[0].clone()]);
+    let mut commits: HashSet<Id> = base.into_iter().filter(|id| lost.contains(id)).collect();
+    if !commits.is_empty() && landed(objects, &parents[0], &commits, staying) != Landed::Yes {
+        return None;
+    }
+    commits.extend(parents.into_iter().skip(1).chain([stash.clone()]));
+    Some(commits)
+}
+
+/// Everything a repository reaches, less what stays. Returns the files of commits that have landed.
+fn history(shown: &Shown, objects: &mut Objects, staying: &Staying, losses: &mut Losses) -> HashSet<Id> {
     let place = &shown.place;
     losses.state.extend(shown.named.unfinished.iter().map(|name| format!("unfinished: {place}/{name}")));
     let lost: HashSet<&Id> = shown.reached.difference(&staying.objects).collect();
     let soft = |name: &str| ["refs/heads/", "refs/remotes/", "refs/tags/"].iter().any(|kind| name.starts_with(kind));
     let (branches, others): (Vec<_>, Vec<_>) = shown.refs.iter().partition(|(_, name)| soft(name));
     let tips: HashSet<Id> = branches.iter().map(|(id, _)| id).chain(&shown.named.loose).cloned().collect();
-    let aside: Vec<Id> = others.iter().map(|(id, _)| id).chain(&shown.named.aside).cloned().collect();
+    let mut aside: HashSet<Id> = others.iter().map(|(id, _)| id).chain(&shown.named.aside).cloned().collect();
+    let stashes: HashSet<Id> =
+        others.iter().filter(|(_, name)| name == "refs/stash").map(|(id, _)| id.clone()).collect();
+    let landed_stashes: HashSet<Id> = stashes
+        .union(&shown.named.stashes)
+        .filter_map(|id| landed_stash(objects, id, &lost, staying))
+        .flatten()
+        .collect();
+    aside.retain(|id| !landed_stashes.contains(id));
     let aside: Vec<Id> = aside.iter().filter_map(|id| objects.peel(id)).collect();
     let aside = objects.ancestry(aside);
     let (mut tolerated, mut empty) = (HashSet::new(), HashSet::new());
@@ -178,6 +228,7 @@ fn history(shown: &Shown, objects: &mut Objects, staying: &Staying, losses: &mut
             Landed::Nothing => empty.extend(chain),
         }
     }
+    tolerated.extend(landed_stashes);
     tolerated.retain(|id| !aside.contains(id));
     let mut explained: HashSet<Id> = HashSet::new();
     for commit in &tolerated {
@@ -198,6 +249,7 @@ fn history(shown: &Shown, objects: &mut Objects, staying: &Staying, losses: &mut
             None => losses.state.push(format!("unreadable: {place} {id}")),
         }
     }
+    explained
 }
 
 struct Entry {
@@ -211,7 +263,8 @@ struct Entry {
 fn files(
     work_tree: &WorkTree,
     objects: &mut Objects,
-    contents: &HashSet<Vec<u8>>,
+    contents: &Contents,
+    staying: &Staying,
     losses: &mut Losses,
 ) -> Result<(), String> {
     let index = index(work_tree)?;
@@ -219,17 +272,24 @@ fn files(
     command.args(["rev-parse", "--quiet", "--verify", "HEAD"]);
     let head = run(command, b"").ok().map(|id| String::from_utf8_lossy(&id).trim().to_owned());
     let head = objects.flat(head.as_ref());
-    staged(work_tree, &index, &head, losses);
+    staged(work_tree, &index, &head, staying, losses);
     let rebuildable = rebuildable(work_tree, &index);
     for (path, file) in &work_tree.files {
         let at = format!("{}/{}", work_tree.path.display(), path.escape_ascii());
         if rebuildable.contains(path) {
             continue;
         }
-        if !contents.contains(&file.content) {
+        let checked_out = index.get(path).filter(|entry| head.get(path) == Some(&(entry.mode, entry.id.clone())));
+        let landed = checked_out
+            .is_some_and(|entry| contents.landed.contains(&entry.id) && objects.blob(&entry.id) == Some(&file.content));
+        if !landed && !contents.bytes.contains(&file.content) {
             losses.content.push(format!("file: {at}"));
         }
+        // An empty file says nothing but its name.
+        let stays = !file.content.is_empty() && contents.files.contains(&(file.mode, file.content.clone()));
         match index.get(path) {
+            None if stays => {}
+            Some(entry) if entry.mode == file.mode && stays => {}
             None => losses.state.push(format!("untracked: {at}")),
             Some(entry) if entry.mode != file.mode => losses.state.push(format!("mode: {at}")),
             Some(entry) if objects.blob(&entry.id) != Some(&file.content) => {
@@ -262,12 +322,15 @@ fn index(work_tree: &WorkTree) -> Result<HashMap<Vec<u8>, Entry>, String> {
     Ok(index)
 }
 
-fn staged(work_tree: &WorkTree, index: &HashMap<Vec<u8>, Entry>, head: &Flat, losses: &mut Losses) {
+fn staged(work_tree: &WorkTree, index: &HashMap<Vec<u8>, Entry>, head: &Flat, staying: &Staying, losses: &mut Losses) {
     let at = |path: &[u8]| format!("{}/{}", work_tree.path.display(), path.escape_ascii());
     for (path, entry) in index {
         if entry.stage != '0' {
             losses.state.push(format!("unmerged: {}", at(path)));
-        } else if head.get(path) != Some(&(entry.mode, entry.id.clone())) {
+        } else if head.get(path) != Some(&(entry.mode, entry.id.clone()))
+            && entry.mode != GITLINK
+            && !staying.files.contains(&(entry.mode, entry.id.clone()))
+        {
             losses.state.push(format!("staged: {}", at(path)));
         }
     }

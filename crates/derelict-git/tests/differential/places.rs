@@ -122,6 +122,8 @@ pub(crate) struct Named {
     pub(crate) loose: HashSet<Id>,
     /// The reflog of the stash, and refs that a linked work tree has for itself.
     pub(crate) aside: HashSet<Id>,
+    /// The reflog of the stash alone.
+    pub(crate) stashes: HashSet<Id>,
     /// Files that tell of an operation in progress, and lock files.
     pub(crate) unfinished: Vec<String>,
 }
@@ -147,6 +149,7 @@ pub(crate) fn named(git_dir: &Path) -> Named {
         }
         if dir != git_dir {
             named.aside.extend(own_refs(&dir));
+            named.unfinished.extend(lives_outside(git_dir, &dir));
         }
         let mut open = vec![dir.join("logs")];
         while let Some(path) = open.pop().filter(|path| exists(path)) {
@@ -156,10 +159,24 @@ pub(crate) fn named(git_dir: &Path) -> Named {
             }
             let text = String::from_utf8_lossy(&read(&path)).into_owned();
             let ids = text.lines().flat_map(|line| [line.get(..40), line.get(41..81)]).flatten().filter_map(hex);
-            if path.ends_with("refs/stash") { named.aside.extend(ids) } else { named.loose.extend(ids) }
+            if path.ends_with("refs/stash") {
+                let ids: Vec<Id> = ids.collect();
+                named.stashes.extend(ids.iter().cloned());
+                named.aside.extend(ids);
+            } else {
+                named.loose.extend(ids);
+            }
         }
     }
     named
+}
+
+/// A linked work tree that is there and no part of the clone: it would lose its git directory.
+fn lives_outside(git_dir: &Path, linked: &Path) -> Option<String> {
+    let text = String::from_utf8(read(linked.join("gitdir"))).ok()?;
+    let work_tree = Path::new(text.trim()).parent()?.to_owned();
+    let inside = git_dir.parent().is_some_and(|clone| work_tree.starts_with(clone));
+    (!inside && exists(&work_tree)).then(|| format!("work tree elsewhere: {}", work_tree.display()))
 }
 
 fn own_refs(linked: &Path) -> Vec<Id> {

@@ -47,6 +47,11 @@ upput() { (
   export GIT_INDEX_FILE="$ROOT/tmp/up-index"; git read-tree "$1" && git update-index --add --cacheinfo "100644,$i,$2" &&
   git update-ref "refs/heads/$1" "$(git commit-tree -p "$1" -m "up $3" "$(git write-tree)")"
 ) }
+upsed() { (
+  cd "$UP/w.git"; i=$(git show "$1:$2" | sed "s/^$3\$/$3-$4/" | git hash-object -w --stdin)
+  export GIT_INDEX_FILE="$ROOT/tmp/up-index"; git read-tree "$1" && git update-index --add --cacheinfo "100644,$i,$2" &&
+  git update-ref "refs/heads/$1" "$(git commit-tree -p "$1" -m "upsed $3 $4" "$(git write-tree)")"
+) }
 begin() {
   cd "$REPOS"; case $1 in
   plain) git clone -q .bare c ;;

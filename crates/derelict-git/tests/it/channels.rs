@@ -112,8 +112,6 @@ fn what_looks_like_a_squash_and_is_none_is_kept() {
     assert!(World::new().findings(part)[0].contains("\"both\""), "half of it landed");
     let older = "git rm -q d/c; commit 'drop c'";
     assert!(World::new().findings(older)[0].contains("drop c"), "a deletion that an older commit happens to match");
-    let stash = "echo 1 >n; git add n; git stash -q; git checkout -q -B p main; echo 1 >n; commit n; git push -q origin p; git fetch -q; git checkout -q b-c";
-    assert!(World::new().findings(stash)[0].contains("on the stash"), "a stash whose content landed");
 }
 
 #[test]
@@ -168,6 +166,39 @@ fn a_remote_that_an_address_rewrite_leads_to_itself_saves_nothing() {
     let script = "git remote set-url origin https://forge.example/w.git; git config url.\"$PWD\".insteadOf https://forge.example/w.git;
         echo 1 >n; commit n; git update-ref refs/remotes/origin/n HEAD; rm -rf .git/logs/refs/remotes";
     assert!(World::new().findings(script)[0].contains("on branch b-c"));
+}
+
+#[test]
+fn a_rewrite_in_an_included_file_makes_an_address_doubtful() {
+    let forge = "git remote set-url origin https://forge.example/w.git; echo 1 >n; commit n; git update-ref refs/remotes/origin/n HEAD;
+        rm -rf .git/logs/refs/remotes";
+    assert_eq!(World::new().findings(forge), NOTHING);
+    let rule = "git config -f .git/more url.\"$PWD\".insteadOf https://forge.example/w.git";
+    for include in [
+        "git config include.path more",
+        "git config includeIf.gitdir:/nowhere/.path more",
+        "git config include.path other; git config -f .git/other include.path more",
+        "git config include.path '~/unknown'",
+        "git config include.path more; git config -f .git/more remote.sib.fetch '+refs/heads/*:refs/remotes/origin/*'",
+    ] {
+        let findings = World::new().findings(&format!("{forge}; {rule}; {include}"));
+        assert!(findings.iter().any(|finding| finding.contains("on branch b-c")), "{include}: {findings:?}");
+    }
+    let harmless = format!(
+        "{forge}; git config include.path more; git config -f .git/more user.name x; git config --add include.path none"
+    );
+    assert_eq!(World::new().findings(&harmless), NOTHING);
+}
+
+#[test]
+fn a_rewrite_in_the_users_configuration_leads_a_forge_to_a_directory() {
+    let world = World::new();
+    let forge = "git remote set-url origin https://forge.example/w.git; echo 1 >n; commit n; git update-ref refs/remotes/origin/n HEAD;
+        rm -rf .git/logs/refs/remotes; git config -f \"$ROOT/user\" url.\"$ROOT/repos/\".insteadOf https://forge.example/";
+    let clone = world.clone(forge);
+    let around = || world.around().with_git_configuration(&[world.root().join("user")], None);
+    assert!(crate::support::probe(&clone, &around()).findings()[0].contains("on branch b-c"));
+    assert_eq!(crate::support::probe(&clone, &world.around()).findings(), NOTHING);
 }
 
 #[test]

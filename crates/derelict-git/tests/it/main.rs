@@ -1,6 +1,7 @@
 //! What would be lost, on real repositories made by stock git.
 
 mod channels;
+mod corpus;
 mod states;
 mod support;
 mod walks;

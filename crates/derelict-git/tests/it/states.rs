@@ -5,6 +5,8 @@ use std::path::Path;
 use derelict_git::{Borrower, Surroundings};
 use derelict_testkit::Snapshot;
 use derelict_testkit::devlaunch::REPOSITORY;
+use derelict_testkit::formats::FORMATS;
+use derelict_testkit::proofs::PROOFS;
 use derelict_testkit::states::{Expected, FURTHER, STATES, State, build};
 
 use crate::support::probe;
@@ -49,4 +51,14 @@ fn every_known_state_is_told_apart_and_reading_runs_and_changes_nothing() {
 #[test]
 fn every_further_state_is_told_apart_and_reading_runs_and_changes_nothing() {
     agree(&FURTHER);
+}
+
+#[test]
+fn a_loss_that_is_provably_elsewhere_is_none_and_what_looks_like_it_is_one() {
+    agree(&PROOFS);
+}
+
+#[test]
+fn every_format_is_read_exactly_or_not_decided() {
+    agree(&FORMATS);
 }

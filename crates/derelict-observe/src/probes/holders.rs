@@ -5,16 +5,14 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 
 use derelict_core::evidence::{Blind, Holder, Signal};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
-use crate::files::{self, Symlinks};
 use crate::probes::maps;
-use crate::scan::names;
 use crate::seen::{self, Inode};
 use crate::survey::ProcessView;
 
@@ -22,7 +20,13 @@ use crate::survey::ProcessView;
 const PROC: &str = "/proc";
 
 /// How much of a process's one-line files is read.
-const LINE_BYTES: u64 = 4096;
+const LINE_BYTES: usize = 1024;
+
+/// Bytes for one listing of a directory of the kernel's: some hundred names.
+const LISTING_BYTES: usize = 8 * 1024;
+
+/// Links of the directory of threads that has one thread: its own two, and the thread's.
+const LINKS_OF_ONE_THREAD: u64 = 3;
 
 /// The flag of kernel threads in the ninth field of a process's `stat`: they hold no files.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -43,19 +47,14 @@ pub(crate) enum By {
 /// Which files which processes used at one instant.
 #[derive(Debug)]
 pub(crate) struct Holders {
-    processes: Vec<Process>,
+    /// Process numbers, in the order in which they were looked at.
+    processes: Vec<u32>,
     /// The last use of each file; the others follow by `earlier`.
     by_file: HashMap<Inode, usize>,
     uses: Vec<Use>,
     /// Mount namespaces that were looked into; our own first.
     namespaces: HashSet<Inode>,
     pub(crate) view: ProcessView,
-}
-
-#[derive(Debug)]
-struct Process {
-    pid: u32,
-    command: String,
 }
 
 #[derive(Debug)]
@@ -88,9 +87,9 @@ impl Holders {
             view: ProcessView::Whole,
         };
         let mut unseen = 0;
-        for name in names(proc.as_fd()).map_err(blind)? {
-            let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            match holders.process(proc.as_fd(), &name, pid) {
+        let own = std::process::id();
+        for pid in numbers(proc.as_fd()).map_err(blind)? {
+            match holders.process(proc.as_fd(), pid, own) {
                 Sight::Whole => {}
                 Sight::Barred => unseen += 1,
             }
@@ -115,9 +114,9 @@ impl Holders {
         })
     }
 
-    /// One process, in core's words.
+    /// One process, in core's words. Its command is read now: few processes are ever told of.
     pub(crate) fn holder(&self, process: usize, by: By) -> Option<Holder> {
-        let Process { pid, command } = self.processes.get(process)?;
+        let pid = *self.processes.get(process)?;
         let by = match by {
             By::WorkingDirectory => "cwd".to_owned(),
             By::Root => "root".to_owned(),
@@ -126,20 +125,21 @@ impl Holders {
             By::Mapping => "a mapped file".to_owned(),
             By::Mount => "a mount in its namespace".to_owned(),
         };
-        Some(Holder::Process { pid: *pid, by, command: command.clone() })
+        Some(Holder::Process { pid, by, command: command_of(pid) })
     }
 
-    fn process(&mut self, proc: BorrowedFd<'_>, name: &OsStr, pid: u32) -> Sight {
-        let Ok(dir) = seen::open_directory(proc, name) else { return Sight::Whole };
+    fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, own: u32) -> Sight {
+        let Ok(dir) = seen::open_directory(proc, &name_of(pid)) else { return Sight::Whole };
         let process = self.processes.len();
-        self.processes.push(Process { pid, command: line(dir.as_fd(), "comm") });
-        let sight = match self.task(dir.as_fd(), process, pid) {
+        self.processes.push(pid);
+        let files = if pid == own { Files::Ours } else { Files::Theirs };
+        let sight = match self.task(dir.as_fd(), process, files) {
             Task::Whole => {
-                self.directories_of_threads(dir.as_fd(), process, &name_of(pid));
+                self.directories_of_threads(dir.as_fd(), process, pid);
                 Sight::Whole
             }
             Task::Barred => Sight::Barred,
-            Task::NoFiles => self.threads(dir.as_fd(), process, pid),
+            Task::NoFiles => self.threads(dir.as_fd(), process, files),
         };
         match sight {
             Sight::Barred if is_kernel_thread(&line(dir.as_fd(), "stat")) => Sight::Whole,
@@ -148,24 +148,27 @@ impl Holders {
     }
 
     /// A thread may have a working directory of its own. One that ends meanwhile uses nothing any more.
-    fn directories_of_threads(&mut self, dir: BorrowedFd<'_>, process: usize, first: &OsStr) {
+    fn directories_of_threads(&mut self, dir: BorrowedFd<'_>, process: usize, first: u32) {
+        // The kernel counts the threads as links: one thread alone needs no listing.
+        if seen::links(dir, OsStr::new("task")).is_ok_and(|links| links == LINKS_OF_ONE_THREAD) {
+            return;
+        }
         let Ok(tasks) = seen::open_directory(dir, OsStr::new("task")) else { return };
-        let Ok(threads) = names(tasks.as_fd()) else { return };
-        for thread in threads.iter().filter(|thread| *thread != first) {
-            let link = [thread, OsStr::new("/cwd")].into_iter().collect::<OsString>();
-            if let Ok(seen) = seen::followed(tasks.as_fd(), &link) {
+        let Ok(threads) = numbers(tasks.as_fd()) else { return };
+        for thread in threads.into_iter().filter(|thread| *thread != first) {
+            if let Ok(seen) = seen::followed(tasks.as_fd(), OsStr::new(&format!("{thread}/cwd"))) {
                 self.note(process, By::WorkingDirectory, &seen);
             }
         }
     }
 
     /// A process whose first thread has ended shows nothing of its own, and its other threads still run.
-    fn threads(&mut self, dir: BorrowedFd<'_>, process: usize, pid: u32) -> Sight {
+    fn threads(&mut self, dir: BorrowedFd<'_>, process: usize, files: Files) -> Sight {
         let Ok(tasks) = seen::open_directory(dir, OsStr::new("task")) else { return Sight::Whole };
-        let Ok(threads) = names(tasks.as_fd()) else { return Sight::Whole };
+        let Ok(threads) = numbers(tasks.as_fd()) else { return Sight::Whole };
         for thread in threads {
-            let Ok(dir) = seen::open_directory(tasks.as_fd(), &thread) else { continue };
-            match self.task(dir.as_fd(), process, pid) {
+            let Ok(dir) = seen::open_directory(tasks.as_fd(), &name_of(thread)) else { continue };
+            match self.task(dir.as_fd(), process, files) {
                 Task::Whole | Task::NoFiles => {}
                 Task::Barred => return Sight::Barred,
             }
@@ -173,33 +176,34 @@ impl Holders {
         Sight::Whole
     }
 
-    fn task(&mut self, dir: BorrowedFd<'_>, process: usize, pid: u32) -> Task {
-        let links = [("cwd", By::WorkingDirectory), ("root", By::Root), ("exe", By::Executable)];
+    fn task(&mut self, dir: BorrowedFd<'_>, process: usize, files: Files) -> Task {
+        // The executable comes first: kernel threads have none, and on a quiet machine they are most of what runs.
+        let links = [("exe", By::Executable), ("cwd", By::WorkingDirectory), ("root", By::Root)];
         for (link, by) in links {
             match seen::followed(dir, OsStr::new(link)) {
                 Ok(seen) => self.note(process, by, &seen),
                 Err(error) if is_barred(&error) => return Task::Barred,
+                Err(_) if by == By::Executable && is_kernel_thread(&line(dir, "stat")) => return Task::Whole,
                 Err(_) if by == By::WorkingDirectory => return Task::NoFiles,
-                // A kernel thread has no executable, and one that was unlinked is in no directory.
+                // An executable that was unlinked is in no directory.
                 Err(_) => {}
             }
         }
-        if pid == std::process::id() {
+        match files {
             // Our own descriptors are how we look and lock.
-            return Task::Whole;
+            Files::Ours => return Task::Whole,
+            Files::Theirs => {}
         }
-        let files =
-            match seen::open_directory(dir, OsStr::new("fd")).and_then(|files| Ok((names(files.as_fd())?, files))) {
-                Ok(files) => files,
-                Err(error) if is_barred(&error) => return Task::Barred,
-                // It ended meanwhile.
-                Err(_) => return Task::Whole,
-            };
-        let (numbers, files): (Vec<OsString>, OwnedFd) = files;
-        for name in numbers {
-            let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let opened = seen::open_directory(dir, OsStr::new("fd"));
+        let (descriptors, open) = match opened.and_then(|open| Ok((numbers(open.as_fd())?, open))) {
+            Ok(listed) => listed,
+            Err(error) if is_barred(&error) => return Task::Barred,
+            // It ended meanwhile.
+            Err(_) => return Task::Whole,
+        };
+        for number in descriptors {
             // One that was closed meanwhile uses nothing any more.
-            let Ok(seen) = seen::followed(files.as_fd(), &name) else { continue };
+            let Ok(seen) = seen::followed(open.as_fd(), &name_of(number)) else { continue };
             self.note(process, By::File(number), &seen);
         }
         match self.without_descriptors(dir, process) {
@@ -242,8 +246,32 @@ enum Task {
     NoFiles,
 }
 
-fn name_of(pid: u32) -> OsString {
-    pid.to_string().into()
+/// Whose descriptors are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    Ours,
+    Theirs,
+}
+
+fn name_of(number: u32) -> OsString {
+    number.to_string().into()
+}
+
+/// The names in a directory that are numbers: processes, threads, descriptors. Others are no news.
+fn numbers(dir: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
+    let mut entries = RawDir::new(dir, &mut buffer);
+    while let Some(entry) = entries.next() {
+        numbers.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(numbers)
+}
+
+/// A process's command name; empty when it ended meanwhile, which costs a name in a message.
+fn command_of(pid: u32) -> String {
+    let dir = open_proc().and_then(|proc| seen::open_directory(proc.as_fd(), &name_of(pid)));
+    dir.map_or_else(|_| String::new(), |dir| line(dir.as_fd(), "comm"))
 }
 
 fn is_barred(error: &io::Error) -> bool {
@@ -264,9 +292,12 @@ fn open_proc() -> io::Result<OwnedFd> {
 
 /// A one-line file of a process; empty when it cannot be read, which costs a name in a message.
 fn line(dir: BorrowedFd<'_>, name: &str) -> String {
-    let read = files::read_at(dir, Path::new(name), LINE_BYTES, Symlinks::Refuse);
-    read.map(|bytes| OsStr::from_bytes(bytes.trim_ascii_end()).to_string_lossy().into_owned())
-        .unwrap_or_else(|_| String::new())
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut bytes = [0; LINE_BYTES];
+    // The kernel hands such a file out in one piece.
+    let read = rustix::fs::openat(dir, name, flags, Mode::empty()).and_then(|file| rustix::io::read(file, &mut bytes));
+    let length = read.unwrap_or(0);
+    OsStr::from_bytes(bytes[..length].trim_ascii_end()).to_string_lossy().into_owned()
 }
 
 /// The command's name stands in parentheses and may hold any character, so fields are counted after the last.

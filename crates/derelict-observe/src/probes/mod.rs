@@ -5,4 +5,5 @@ pub(crate) mod holders;
 pub(crate) mod locks;
 pub(crate) mod maps;
 pub(crate) mod marker;
+pub(crate) mod occupancy;
 pub(crate) mod unsaved;

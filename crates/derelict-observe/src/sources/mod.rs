@@ -2,8 +2,12 @@
 //! owners or records as values; which directory they mean is found out in `place`, and what follows
 //! from that in `claims`.
 
+pub mod command;
 pub(crate) mod devlaunch;
 pub(crate) mod devpod;
+pub(crate) mod paperclip;
+pub mod postgres;
+pub mod sqlite;
 pub mod table;
 
 use derelict_core::ids::SourceId;

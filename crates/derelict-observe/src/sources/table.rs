@@ -2,6 +2,8 @@
 //! re-check. Which database answers is said in the files beside this one; what a row means for a
 //! directory is decided in `derelict-core`.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use derelict_core::ids::Timestamp;
@@ -14,7 +16,8 @@ pub struct Row {
     pub id: String,
     /// When the owner last used it; `None` is a NULL: not known, and so kept.
     pub last_used_at: Option<Timestamp>,
-    /// Why the source holds it whatever its age, in the source's own words.
+    /// Why the source holds it whatever its age, in the source's own words. Then a last use that is not
+    /// known adds nothing: the row may stand for a hold alone.
     pub held: Option<String>,
 }
 
@@ -115,9 +118,107 @@ pub trait OwnerTable: fmt::Debug + Send {
     fn lock(&mut self, id: &str) -> Result<Option<Box<dyn RowLock>>, LockBusy>;
 }
 
+/// The ids that were asked for, sorted and each once.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    sorted: Vec<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(ids: &'a [String]) -> Self {
+        let mut sorted: Vec<&str> = ids.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        Self { sorted }
+    }
+
+    /// As they are.
+    pub(crate) fn exact(&self) -> Vec<Cow<'a, str>> {
+        self.sorted.iter().map(|id| Cow::Borrowed(*id)).collect()
+    }
+
+    /// What a column of text is asked for. Where case does not count it may have another one than the
+    /// canonical, so it is asked for both; a query over mixed case has to compare `lower(id)`.
+    pub(crate) fn spellings(&self, scheme: IdScheme) -> Vec<Cow<'a, str>> {
+        let mut spellings = self.exact();
+        match scheme {
+            IdScheme::Text => {}
+            IdScheme::Uuid | IdScheme::TextIgnoringCase => {
+                spellings.extend(self.sorted.iter().map(|id| Cow::Owned(id.to_ascii_uppercase())));
+                spellings.sort_unstable();
+                spellings.dedup();
+            }
+        }
+        spellings
+    }
+
+    /// Puts rows and what else is held together: rows of ids that were not asked for are left out, and
+    /// who is held without a row gets one of its own.
+    pub(crate) fn fold(&self, mut rows: Vec<Row>, holds: Vec<(String, String)>) -> Vec<Row> {
+        // A source that reads by an index hands its rows back in the order in which they were asked for.
+        let mut expected = 0;
+        rows.retain(|row| {
+            let next = self.sorted.get(expected).is_some_and(|next| *next == row.id);
+            let place = if next { Ok(expected) } else { self.sorted.binary_search(&row.id.as_str()) };
+            expected = place.map_or(expected, |place| place + 1);
+            place.is_ok()
+        });
+        let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (id, reason) in holds {
+            if self.sorted.binary_search(&id.as_str()).is_ok() {
+                reasons.entry(id).or_default().push(reason);
+            }
+        }
+        if reasons.is_empty() {
+            return rows;
+        }
+        let mut reasons: BTreeMap<String, String> =
+            reasons.into_iter().map(|(id, reasons)| (id, reasons.join("; "))).collect();
+        let mut met = HashSet::new();
+        for row in &mut rows {
+            if let Some(reason) = reasons.get(&row.id) {
+                met.insert(row.id.clone());
+                row.held = Some(match row.held.take() {
+                    Some(held) => format!("{held}; {reason}"),
+                    None => reason.clone(),
+                });
+            }
+        }
+        reasons.retain(|id, _| !met.contains(id));
+        rows.extend(reasons.into_iter().map(|(id, reason)| Row { id, last_used_at: None, held: Some(reason) }));
+        rows
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hold_joins_the_rows_of_its_id_or_stands_alone() {
+        let row = |id: &str, held: Option<&str>| Row {
+            id: id.into(),
+            last_used_at: Some(Timestamp::new(7, 0)),
+            held: held.map(Into::into),
+        };
+        let hold = |id: &str, reason: &str| (id.to_owned(), reason.to_owned());
+        let asked = ["a", "b", "c", "d"].map(str::to_owned);
+        let folded = Asked::of(&asked).fold(
+            vec![row("a", None), row("a", Some("kept")), row("b", None), row("stranger", None)],
+            vec![hold("a", "one"), hold("a", "two"), hold("c", "three"), hold("stranger", "four")],
+        );
+        let alone = Row { id: "c".into(), last_used_at: None, held: Some("three".into()) };
+        assert_eq!(folded, [row("a", Some("one; two")), row("a", Some("kept; one; two")), row("b", None), alone]);
+    }
+
+    #[test]
+    fn where_case_does_not_count_text_is_asked_for_in_both() {
+        let ids = ["b".to_owned(), "a1".to_owned(), "7".to_owned(), "b".to_owned()];
+        let asked = Asked::of(&ids);
+        assert_eq!(asked.spellings(IdScheme::TextIgnoringCase), ["7", "A1", "B", "a1", "b"]);
+        assert_eq!(asked.spellings(IdScheme::Text), ["7", "a1", "b"]);
+        assert_eq!(asked.exact(), ["7", "a1", "b"]);
+    }
 
     #[test]
     fn an_upper_case_uuid_is_the_same_id_and_anything_else_is_none() {

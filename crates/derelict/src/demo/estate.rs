@@ -76,6 +76,7 @@ impl Estate {
                 uid: rustix::process::geteuid().as_raw(),
             },
             state_home: Some(self.root.join("state")),
+            state_directory: None,
         }
     }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use derelict_core::ids::{Digest, Timestamp};
 use derelict_core::outcome::{Discarded, FateName};
 
+use crate::exit::Exit;
+
 /// Whether a root is only looked at, or swept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mode {
@@ -99,4 +101,37 @@ pub(crate) struct DirectoryRecord {
     pub(crate) bytes: u64,
     /// The number of the intent in the journal, if one was written.
     pub(crate) intent: Option<u64>,
+}
+
+impl SweepRecord {
+    /// The exit code that it asks for: the worst of how the sweep ended and of how each directory did.
+    pub(crate) fn exit(&self) -> Exit {
+        let ended = match self.stop.name.as_str() {
+            "finished" | "limit" => Exit::Done,
+            // What it was meant to do is not all done, and nothing is wrong.
+            "cancelled" | "deadline" => Exit::Done,
+            _ => Exit::Stopped,
+        };
+        let fates = self.directories.iter().map(|directory| match directory.fate {
+            FateName::Refused | FateName::Busy | FateName::Interrupted | FateName::Undetermined => Exit::Incomplete,
+            FateName::Referenced
+            | FateName::Disputed
+            | FateName::Unsaved
+            | FateName::RetainedFresh
+            | FateName::RetainedInUse
+            | FateName::RetainedLeased
+            | FateName::RetainedNestedCheckout
+            | FateName::RetainedClockSkew
+            | FateName::SkippedLayout
+            | FateName::Removable
+            | FateName::BeyondLimit
+            | FateName::NotReached
+            | FateName::Removed
+            | FateName::Quarantined
+            | FateName::Vanished
+            | FateName::RetainedResurrected
+            | FateName::RetainedChanged => Exit::Done,
+        });
+        fates.max().unwrap_or(Exit::Done).max(ended)
+    }
 }

@@ -1,0 +1,168 @@
+//! What is saved elsewhere: by a forge that a remote-tracking ref really is about, and by repositories
+//! of this machine that stay. Not here: what of a repository is saved that way.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bstr::{BString, ByteSlice};
+use gix_hash::ObjectId;
+
+use crate::commits::{Commit, Stores};
+use crate::refs::{Reflog, Refs};
+use crate::repository::Repository;
+use crate::rewrites::Rewrites;
+use crate::settings::Remote;
+use crate::surroundings::{Keeper, Surroundings};
+
+/// Where a repository stands among others.
+pub(crate) struct Standing<'a> {
+    pub(crate) around: &'a Surroundings,
+    /// The canonical path of the candidate that would go.
+    pub(crate) top: &'a Path,
+    /// The canonical path of this repository's work tree, against which relative remotes resolve.
+    pub(crate) base: &'a Path,
+}
+
+/// Everything that is saved elsewhere.
+pub(crate) struct Saved {
+    /// What remote-tracking refs of forges name. What these reach is read wherever it is found.
+    pub(crate) forge: HashSet<ObjectId>,
+    /// What the refs of repositories that stay name.
+    pub(crate) kept: HashSet<ObjectId>,
+    keepers: Vec<Arc<Keeper>>,
+    /// The repository's own objects, then those of the keepers.
+    pub(crate) stores: Stores,
+    /// The objects of the keepers alone: what is read through these is really there.
+    pub(crate) theirs: Stores,
+}
+
+impl Saved {
+    /// `shallow` are the commits of the repository whose parents were cut off on purpose.
+    pub(crate) fn of(
+        repo: &Repository,
+        standing: &Standing<'_>,
+        refs: &Refs,
+        logs: &[Reflog],
+        shallow: HashSet<ObjectId>,
+    ) -> Self {
+        let named: HashSet<ObjectId> = refs.direct.iter().map(|(_, id)| *id).collect();
+        let mut keepers = standing.around.keepers_of(standing.top);
+        let (mut forges, mut others) = (Vec::new(), Vec::new());
+        for remote in repo.settings.remotes.iter().chain(&standing.around.rewrites().remotes) {
+            match remote_address(remote, &repo.rewrites, standing) {
+                Address::Forge => forges.push(remote),
+                Address::Directory(path) => {
+                    others.push(remote);
+                    keepers.extend(standing.around.keeper(&path));
+                }
+                Address::Nowhere => others.push(remote),
+            }
+        }
+        if repo.is_linked()
+            && std::fs::canonicalize(&repo.common_dir).is_ok_and(|dir| !standing.around.goes(&dir, standing.top))
+        {
+            keepers.extend(standing.around.keeper(&repo.common_dir));
+        }
+        keepers.retain(|keeper| keeper.objects().hash == repo.settings.hash);
+        // What is named here and there is believed only if it is really there; what only the keeper
+        // names hides no more than what it reaches.
+        let tips = |keeper: &Arc<Keeper>| {
+            keeper.tips.iter().filter(|id| !named.contains(*id) || keeper.holds(id)).copied().collect::<Vec<_>>()
+        };
+        let kept = keepers.iter().flat_map(tips).collect();
+        // A ref that a remote of another kind may have written says nothing of a forge.
+        let maps = |remotes: &[&Remote], name: &[u8]| remotes.iter().any(|remote| remote.maps(name));
+        let mapped = refs.direct.iter().filter(|(name, _)| maps(&forges, name) && !maps(&others, name));
+        let forge = mapped.filter(|(name, id)| was_fetched(name, id, logs)).map(|(_, id)| *id).collect();
+        let objects = || keepers.iter().map(|keeper| keeper.objects());
+        let stores = Stores::new(std::iter::once(repo.objects.another()).chain(objects()).collect(), shallow);
+        let theirs = Stores::new(objects().collect(), HashSet::new());
+        Self { forge, kept, keepers, stores, theirs }
+    }
+
+    /// Whether this very object is named by something that stays.
+    pub(crate) fn names(&self, id: &ObjectId) -> bool {
+        self.forge.contains(id) || self.kept.contains(id)
+    }
+
+    /// All that is named by something that stays.
+    pub(crate) fn tips(&self) -> HashSet<ObjectId> {
+        self.forge.union(&self.kept).copied().collect()
+    }
+
+    /// Whether a commit that nothing names any more is as whole in a repository that stays as it is here: all
+    /// of it is there, or no store has more of it than the commit itself.
+    pub(crate) fn is_held(&self, id: &ObjectId, commit: &Commit) -> bool {
+        let is_husk = || self.theirs.has(id) && !self.stores.has(&commit.tree);
+        self.keepers.iter().any(|keeper| keeper.holds(id)) || is_husk()
+    }
+
+    /// A repository that stays, if there is one, to remember what all clones have in common.
+    pub(crate) fn memory(&self) -> Option<&Keeper> {
+        self.keepers.first().map(Arc::as_ref)
+    }
+
+    /// Directories in which the keepers store what git-lfs manages.
+    pub(crate) fn lfs_stores(&self) -> impl Iterator<Item = PathBuf> {
+        self.keepers.iter().map(|keeper| keeper.git_dir.join("lfs/objects"))
+    }
+}
+
+/// Where a remote leads: to a forge only if all that its address may be rewritten to does.
+fn remote_address(remote: &Remote, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
+    let Some(url) = &remote.url else { return Address::Nowhere };
+    let addresses = rewrites.addresses(url, standing.around.rewrites());
+    let is_forge = |url: &BString| matches!(address(url, standing), Address::Forge);
+    match address(&addresses.likely, standing) {
+        Address::Forge if addresses.perhaps.is_none_or(|urls| !urls.iter().all(is_forge)) => Address::Nowhere,
+        certain @ (Address::Forge | Address::Directory(_) | Address::Nowhere) => certain,
+    }
+}
+
+/// Words by which git notes in a reflog that it wrote a remote-tracking ref because of a remote.
+const REMOTE_DEEDS: [&[u8]; 6] = [b"fetch", b"pull", b"clone", b"update by push", b"remote", b"push"];
+
+/// A remote-tracking ref without a reflog is believed, as a clone leaves it. One whose reflog says
+/// that something else than a fetch or a push wrote its present value proves nothing.
+fn was_fetched(name: &[u8], id: &ObjectId, logs: &[Reflog]) -> bool {
+    let last = logs.iter().find(|log| log.name == name).and_then(|log| log.last.as_ref());
+    match last {
+        Some((new, message)) => new == id && REMOTE_DEEDS.iter().any(|deed| message.starts_with(deed)),
+        None => true,
+    }
+}
+
+enum Address {
+    /// Another machine, as far as can be told.
+    Forge,
+    /// A directory of this machine that stays.
+    Directory(PathBuf),
+    /// Nothing that would still be there.
+    Nowhere,
+}
+
+/// Where a remote's address leads, by git's own rule: a colon before the first slash is a host.
+fn address(url: &[u8], standing: &Standing<'_>) -> Address {
+    let path = match url.split_once_str("://") {
+        Some((b"file", path)) => path,
+        Some(_) => return Address::Forge,
+        None => {
+            if url.starts_with(b"ext::") || url.starts_with(b"fd::") {
+                return Address::Nowhere;
+            }
+            let colon = url.find_byte(b':');
+            if colon.is_some_and(|colon| !url[..colon].contains(&b'/')) {
+                return Address::Forge;
+            }
+            url
+        }
+    };
+    let Ok(path) = path.to_path() else { return Address::Nowhere };
+    let path = standing.base.join(path);
+    let with_suffix = path.with_added_extension("git");
+    match [path, with_suffix].iter().find_map(|path| std::fs::canonicalize(path).ok()) {
+        Some(path) if path.is_dir() && !standing.around.goes(&path, standing.top) => Address::Directory(path),
+        Some(_) | None => Address::Nowhere,
+    }
+}

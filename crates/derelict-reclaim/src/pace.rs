@@ -1,0 +1,241 @@
+//! How hard a removal works the file system: a ceiling in operations a second, and whether it steps
+//! aside for others. Every call that asks something of a tree goes through a `Hand`. The rules are
+//! `bucket`'s and `backoff`'s; here is the waiting.
+//!
+//! While calls are answered in microseconds and there is no ceiling, nobody is in anybody's way: the
+//! hands go on freely, look at the clock now and then, and tell each other little.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::backoff::Backoff;
+use crate::bucket::Bucket;
+
+/// An unlink that takes longer than this waits for something that others may be waiting for, too.
+const SLOW: Duration = Duration::from_micros(250);
+
+/// One in so many unlinks is timed while the hands go on freely.
+const TIMED: u64 = 16;
+
+/// So many latencies are told at a time…
+const TOLD: usize = 8;
+
+/// …unless one took as long as this: then it is told at once.
+const TOLD_AT_ONCE: Duration = Duration::from_millis(1);
+
+/// How hard a removal may work the file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// At most so many operations a second: calls that name or list something in the tree.
+    pub operations_per_second: Option<NonZeroU32>,
+    /// Whether it steps aside.
+    pub courtesy: Courtesy,
+}
+
+/// Whether a removal steps aside for others who use the same file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Courtesy {
+    /// It does less when its own unlinks take longer than they do in quiet.
+    Yielding,
+    /// It takes all it can get, up to the ceiling.
+    Unyielding,
+}
+
+impl Pace {
+    /// No ceiling, and out of everybody's way.
+    pub const POLITE: Self = Self { operations_per_second: None, courtesy: Courtesy::Yielding };
+    /// No ceiling, and all there is.
+    pub const FULL: Self = Self { operations_per_second: None, courtesy: Courtesy::Unyielding };
+}
+
+/// What all hands share.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    pace: Pace,
+    begun: Instant,
+    state: Mutex<State>,
+    turned: Condvar,
+    /// Whether each call has to be asked for.
+    strict: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    bucket: Option<Bucket>,
+    backoff: Backoff,
+    under_way: usize,
+    not_before: Duration,
+}
+
+/// What a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// The unlink of something that is no directory: these are compared with each other.
+    Unlink,
+    /// Anything else.
+    Other,
+}
+
+/// One thread's share in it.
+#[derive(Debug)]
+pub(crate) struct Hand<'p> {
+    pacer: &'p Pacer,
+    operations: u64,
+    unlinks: u64,
+    latencies: Vec<Duration>,
+}
+
+impl Pacer {
+    pub(crate) fn new(pace: Pace) -> Self {
+        let bucket = pace.operations_per_second.map(Bucket::new);
+        let strict = AtomicBool::new(bucket.is_some());
+        let state = State { bucket, backoff: Backoff::new(), under_way: 0, not_before: Duration::ZERO };
+        Self { pace, begun: Instant::now(), state: Mutex::new(state), turned: Condvar::new(), strict }
+    }
+
+    /// Whether it is not the number of hands that bounds what is under way.
+    pub(crate) fn wants_every_hand(&self) -> bool {
+        self.pace.courtesy == Courtesy::Yielding && self.strict.load(Ordering::Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whoever panicked with it left numbers behind, and numbers are never broken.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn.
+    fn ask(&self) {
+        let mut state = self.state();
+        loop {
+            let at_a_time = match self.pace.courtesy {
+                Courtesy::Yielding => state.backoff.at_a_time(),
+                Courtesy::Unyielding => usize::MAX,
+            };
+            let now = self.begun.elapsed();
+            if state.under_way >= at_a_time {
+                state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else if now < state.not_before {
+                let pause = state.not_before - now;
+                (state, _) = self.turned.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state.under_way += 1;
+                let wait = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.take(now));
+                drop(state);
+                if !wait.is_zero() {
+                    std::thread::sleep(wait);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Gives the turn back.
+    fn answered(&self, call: Call, latency: Duration) {
+        let mut state = self.state();
+        state.under_way -= 1;
+        if self.pace.courtesy == Courtesy::Yielding {
+            if call == Call::Unlink {
+                self.learn(&mut state, &[latency]);
+            }
+            state.not_before = self.begun.elapsed() + state.backoff.pause_after(latency);
+        }
+        drop(state);
+        self.turned.notify_one();
+    }
+
+    fn learn(&self, state: &mut State, latencies: &[Duration]) {
+        latencies.iter().for_each(|latency| state.backoff.took(*latency));
+        let is_slow = state.backoff.quiet().is_some_and(|quiet| quiet >= SLOW);
+        self.strict.store(state.bucket.is_some() || is_slow, Ordering::Relaxed);
+    }
+}
+
+impl<'p> Hand<'p> {
+    pub(crate) fn new(pacer: &'p Pacer) -> Self {
+        Self { pacer, operations: 0, unlinks: 0, latencies: Vec::with_capacity(TOLD) }
+    }
+
+    /// Asks something of the file system, when it is time for it.
+    pub(crate) fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T {
+        self.operations += 1;
+        if self.pacer.strict.load(Ordering::Relaxed) {
+            self.pacer.ask();
+            let asked = Instant::now();
+            let answer = ask();
+            self.pacer.answered(call, asked.elapsed());
+            return answer;
+        }
+        if call == Call::Other || self.pacer.pace.courtesy == Courtesy::Unyielding {
+            return ask();
+        }
+        self.unlinks += 1;
+        if self.unlinks > TOLD as u64 && !self.unlinks.is_multiple_of(TIMED) {
+            return ask();
+        }
+        let asked = Instant::now();
+        let answer = ask();
+        let latency = asked.elapsed();
+        self.latencies.push(latency);
+        if self.latencies.len() >= TOLD || latency >= TOLD_AT_ONCE {
+            self.rest();
+        }
+        answer
+    }
+
+    /// How many operations it has asked for.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Tells what it has learned.
+    pub(crate) fn rest(&mut self) {
+        self.pacer.learn(&mut self.pacer.state(), &self.latencies);
+        self.latencies.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(per_second: Option<u32>, courtesy: Courtesy) -> Pace {
+        Pace { operations_per_second: per_second.and_then(NonZeroU32::new), courtesy }
+    }
+
+    #[test]
+    fn without_a_ceiling_and_with_quick_answers_nobody_has_to_ask() {
+        for pace in [Pace::POLITE, Pace::FULL] {
+            let pacer = Pacer::new(pace);
+            let mut hand = Hand::new(&pacer);
+            (0..1_000).for_each(|_| hand.call(Call::Unlink, || ()));
+            hand.rest();
+            assert!(!pacer.strict.load(Ordering::Relaxed));
+            assert_eq!((hand.operations(), pacer.state().under_way), (1_000, 0));
+        }
+    }
+
+    #[test]
+    fn slow_answers_have_each_call_asked_for_and_only_where_others_matter() {
+        for (courtesy, strict) in [(Courtesy::Yielding, true), (Courtesy::Unyielding, false)] {
+            let pacer = Pacer::new(pace(None, courtesy));
+            pacer.learn(&mut pacer.state(), &[Duration::from_millis(3); 16]);
+            assert_eq!(pacer.wants_every_hand(), strict);
+        }
+    }
+
+    #[test]
+    fn a_turn_is_given_back_whoever_asked() {
+        let pacer = Pacer::new(pace(Some(1_000_000), Courtesy::Yielding));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let mut hand = Hand::new(&pacer);
+                    (0..200).for_each(|_| hand.call(Call::Unlink, || ()));
+                });
+            }
+        });
+        assert_eq!(pacer.state().under_way, 0);
+    }
+}

@@ -1,0 +1,3 @@
+//! The real sweep in the simulated world.
+
+mod storms;
