@@ -29,7 +29,8 @@ impl Faulty {
         let device = |path: &Path| std::fs::metadata(path).expect("because it is a directory").dev();
         let (backing, before) = (Scratch::new(), device(at));
         let mut server = tool(FAULTY.path().to_str().expect("because its name is text"));
-        server.env("FAULTY_BACKING", backing.path()).args(["-f", "-o", "allow_other"]).arg(at).stdin(Stdio::null());
+        server.env("FAULTY_BACKING", backing.path()).args(["-f", "-o", "allow_other"]).arg(at);
+        server.stdin(Stdio::null()).stderr(Stdio::null());
         let server = server.spawn().expect("because it was compiled");
         let mut faulty = Self { at: at.to_owned(), server, backing };
         while device(at) == before {

@@ -47,7 +47,7 @@ fn remove_beside(world: &World, mischief: impl Fn() + Send + Sync) {
 
 #[test]
 fn links_that_are_swapped_for_directories_at_full_speed_lead_nowhere() {
-    for _ in 0..10 {
+    for _ in 0..3 {
         let world = World::new();
         let (clone, outside) = (world.make_clone("a"), world.base().join("outside"));
         for n in 0..100 {
@@ -74,7 +74,7 @@ fn links_that_are_swapped_for_directories_at_full_speed_lead_nowhere() {
 
 #[test]
 fn directories_that_are_moved_out_and_in_take_nothing_else_with_them() {
-    for _ in 0..10 {
+    for _ in 0..3 {
         let world = World::new();
         let (clone, outside) = (world.make_clone("a"), world.base().join("outside"));
         write(outside.join("precious/file"), "only copy");

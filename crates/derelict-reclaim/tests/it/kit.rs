@@ -243,9 +243,19 @@ pub(crate) fn in_own_process(world: &World, wrapper: &[&str], test: &str) {
     let (first, rest) = wrapper.split_first().expect("because there is a wrapper");
     let mut command = derelict_testkit::git::tool(first);
     command.args(rest).arg(&program).args(["--exact", test, "--ignored", "--nocapture"]).current_dir(world.base());
+    command.envs(wide().map(|wide| (WIDE, wide)));
     let ended = command.output().expect("because the wrapper can be started");
     let told = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && told.contains("1 passed"), "{test}: {told}");
+}
+
+/// The variable that says how wide the widest directory is.
+const WIDE: &str = "DERELICT_WIDE";
+
+/// How wide the widest directory is, if whoever started the tests has said so.
+#[expect(clippy::disallowed_methods, reason = "how much of it is tested is up to whoever starts the tests")]
+pub(crate) fn wide() -> Option<String> {
+    std::env::var(WIDE).ok()
 }
 
 /// The world of a test that runs in a process of its own.

@@ -141,11 +141,10 @@ fn a_wide_directory_goes_from_a_disk_too() {
 
 #[test]
 #[ignore = "run by `a_wide_directory_goes_with_few_descriptors_and_little_memory` in a process of its own"]
-#[expect(clippy::disallowed_methods, reason = "how much of it is tested is up to whoever starts the tests")]
 fn in_a_process_of_64_descriptors() {
     let world = world_of_this_process();
     let clone = world.clone("a");
-    let wide = std::env::var("DERELICT_WIDE").map_or(WIDE, |wide| wide.parse().expect("because it is a number"));
+    let wide = crate::kit::wide().map_or(WIDE, |wide| wide.parse().expect("because it is a number"));
     (0..wide).for_each(|n| drop(std::fs::File::create(clone.join(format!("f{n}"))).unwrap()));
     (0..20_000).for_each(|n| mkdir(clone.join(format!("d{n}/inner"))));
     deep(&clone, "deep", 20_000);

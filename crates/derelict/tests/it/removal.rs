@@ -170,7 +170,7 @@ fn limits_take_the_biggest_first_and_the_rest_is_shown_as_beyond() {
         assert_eq!(report.removals(), ["big"]);
         assert_eq!(report.0["plan"]["beyond_limit"].as_array().map(Vec::len), Some(2));
     }
-    assert_eq!((live.stop(), live.fate("big")), ("limit_reached".into(), "removed".into()));
+    assert_eq!((live.stop(), live.fate("big")), ("limit".into(), "removed".into()));
     assert_eq!(live.0["result"]["tally"], json!({ "removed": 1, "beyond_limit": 2 }));
     assert_eq!(cache.leaves(REPOSITORY), ["middle", "small"]);
 

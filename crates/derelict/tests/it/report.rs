@@ -84,12 +84,13 @@ fn the_json_report_has_the_documented_shape() {
     assert_eq!(keys_of(&report), expected(&top));
     assert_eq!((&report["schema_version"], &report["command"]), (&json!(1), &json!("prune")));
     assert_eq!(report["root"].as_str().map(|root| root.starts_with(&*cache.dir().to_string_lossy())), Some(true));
-    let plan = ["digest", "removals", "beyond_limit", "kept", "frees", "stale_records"];
+    let plan =
+        ["digest", "removals", "beyond_limit", "kept", "frees", "stale_records", "grace_seconds", "expired", "waiting"];
     assert_eq!(keys_of(&report["plan"]), expected(&plan));
     let row = ["path", "name", "verdict", "reasons", "remedy", "forced", "size"];
     assert_eq!(keys_of(&report["plan"]["removals"][0]), expected(&row));
     assert_eq!(keys_of(&report["plan"]["frees"]), expected(&["bytes", "inodes", "completeness"]));
-    let result = ["stop", "tally", "settled", "discarded", "measured_bytes", "records_dropped"];
+    let result = ["stop", "tally", "settled", "expired", "discarded", "measured_bytes", "records_dropped"];
     assert_eq!(keys_of(&report["result"]), expected(&result));
     let tally = report["result"]["tally"].as_object().expect("because it is an object").clone();
     let sum: u64 = tally.values().filter_map(Value::as_u64).sum();
