@@ -301,6 +301,11 @@ impl WorkTree<'_, '_> {
         if conversion.filter.as_deref() != Some(b"lfs") {
             return;
         }
+        let is_here = self.known.as_ref().is_some_and(|(_, saved, _)| saved.stores.has(id));
+        if !is_here {
+            let path = shown(&at.path[self.base..]);
+            return self.report().unknown(Channel::Lfs, &format!("the pointer of {path} is missing"));
+        }
         let Some(pointer) = self.object(id).as_deref().and_then(Pointer::parse) else { return };
         let is_pointer = at.stat.size <= POINTER_BYTES
             && object_of(at.dir, at.name, &at.stat, id.kind()).is_ok_and(|object| object == Some(*id));

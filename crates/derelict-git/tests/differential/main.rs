@@ -27,7 +27,7 @@ use oracle::{Ask, Losses, losses};
 use world::World;
 
 /// Seeds of every run: about twenty seconds of one processor.
-const SEEDS: Range<u64> = 0..160;
+const SEEDS: Range<u64> = 0..240;
 
 /// How many seeds are named of each kind.
 const NAMED_SEEDS: usize = 9;
