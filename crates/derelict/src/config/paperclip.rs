@@ -43,6 +43,7 @@ pub(super) fn lay_over(layers: &mut Layers, environment: &[(OsString, OsString)]
     if names.iter().all(|name| value(name).is_none()) {
         return;
     }
+    let set: Vec<&str> = names.into_iter().filter(|name| value(name).is_some()).collect();
     let is_true = |name| value(name).as_deref() == Some("true");
     let mut number = |name: &str, default: f64| {
         let Some(written) = value(name) else { return default };
@@ -64,8 +65,13 @@ pub(super) fn lay_over(layers: &mut Layers, environment: &[(OsString, OsString)]
     let roots = roots(layers, is_true("ENABLED"));
     for root in roots {
         for (key, name, raw) in settings(said) {
+            // A bound that nobody set does not speak louder than what a file says; the switch is off unless it is set.
+            let path = format!("roots.{root}.{key}");
+            if key != "armed" && !set.contains(&name) && layers.settings.contains_key(&path) {
+                continue;
+            }
             let origin = Origin::Variable(format!("{PREFIX}{name}"));
-            layers.set(format!("roots.{root}.{key}"), Setting { raw, origin });
+            layers.set(path, Setting { raw, origin });
         }
     }
 }

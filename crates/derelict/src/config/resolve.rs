@@ -164,6 +164,11 @@ impl Reader<'_> {
             Some(_) => self.floored(&at("minimum_age"), "floors.minimum_age"),
             None => idle,
         };
+        let given = self.settings.contains_key(&at("minimum_age"));
+        if given && preset != Preset::None && minimum_age.as_secs() < PRESET_FLOOR {
+            let floor = value::shown_span(PRESET_FLOOR);
+            self.complain(&at("minimum_age"), &format!("with a preset it has to be at least {floor}"));
+        }
         let shape = self.shape(name, preset)?;
         let owner = owner::owner(self, name, preset)?;
         let mode = match self.optional(&at("armed"), value::flag) {
@@ -265,7 +270,11 @@ impl Reader<'_> {
     /// Whatever is swept twice would be judged by two policies.
     fn no_root_in_another(&mut self, roots: &[Root]) {
         for (at, root) in roots.iter().enumerate() {
-            let other = roots.iter().enumerate().find(|(other, one)| *other != at && root.path.starts_with(&one.path));
+            // Compared resolved: a symlink or a detour leads to the same directory.
+            let resolved = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            let here = resolved(&root.path);
+            let mut others = roots.iter().enumerate();
+            let other = others.find(|(other, one)| *other != at && here.starts_with(resolved(&one.path)));
             if let Some((_, other)) = other {
                 let why = format!("it lies at or below the root {}", other.name);
                 self.complain(&format!("roots.{}.path", root.name), &why);

@@ -222,6 +222,36 @@ fn the_preset_has_its_own_layout_ids_queries_and_floor() {
     );
 }
 
+#[test]
+fn where_a_row_is_missing_the_age_has_the_presets_floor_too() {
+    let told = wrong(&PAPERCLIP.replace("owner", "minimum_age = \"0s\"\nowner"));
+    assert_eq!(told, ["user:4: roots.pc.minimum_age = \"0s\": with a preset it has to be at least 7d"]);
+}
+
+#[test]
+fn what_looks_like_an_address_with_a_password_is_not_repeated() {
+    let told = wrong(&PAPERCLIP.replace("\"postgres\"", "\"postgres://u:hunter2@h/d\""));
+    assert!(told[0].contains("roots.pc.owner.kind = ***: it has to be one of"), "{told:?}");
+}
+
+#[test]
+fn one_directory_under_two_names_is_one_root() {
+    let world = World::new();
+    std::fs::create_dir(world.path("ws")).expect("because it can be made");
+    std::os::unix::fs::symlink("ws", world.path("link")).expect("because it can be made");
+    let root = |name: &str, path: PathBuf| ROOT.replace("roots.ws", name).replace("/srv/ws", &path.to_string_lossy());
+    let both = root("roots.a", world.path("ws")) + &root("roots.b", world.path("link"));
+    let told = world.file("user", &both).wrong();
+    assert_eq!(told.len(), 2, "each lies at the other: {told:?}");
+}
+
+#[test]
+fn bounds_that_the_deployment_did_not_set_leave_those_of_the_file() {
+    let text = PAPERCLIP.replace("owner", "idle = \"90d\"\nlimits = { removals = 3 }\nowner");
+    let root = deployed(&[("ENABLED", "true")]).file("user", &text).load().roots[0].clone();
+    assert_eq!((root.mode, root.idle.as_secs(), root.limits.removals), (Mode::Armed, 90 * DAY, Some(3)));
+}
+
 const PREFIX: &str = "PAPERCLIP_ISOLATION_WORKSPACE_REAPER_";
 
 fn deployed(variables: &[(&str, &str)]) -> World {

@@ -75,13 +75,19 @@ pub(crate) struct Problem(pub(crate) String);
 impl Problem {
     /// With one value.
     pub(super) fn of(path: &str, setting: &Setting, why: &str) -> Self {
-        Self(format!("{}: {} = {}: {why}", setting.origin, text::sentence(path), setting.raw))
+        Self(format!("{}: {} = {}: {why}", setting.origin, text::sentence(path), shown(&setting.raw)))
     }
 
     /// With what is missing.
     pub(super) fn missing(path: &str, why: &str) -> Self {
         Self(format!("{}: {why}", text::sentence(path)))
     }
+}
+
+/// A value in a complaint. What looks like an address with a password in it may be one, wherever it was written.
+fn shown(raw: &Raw) -> String {
+    let text = raw.to_string();
+    if text.contains("://") && text.contains('@') { "***".to_owned() } else { text }
 }
 
 /// Whether a value is one of its kind and within its bounds.

@@ -192,7 +192,7 @@ impl Session {
             "setting the session up",
             &format!(
                 "SET statement_timeout = {timeout}; SET plan_cache_mode = force_generic_plan; SET jit = off; \
-                 SET default_transaction_read_only = {read_only}; \
+                 SET default_transaction_read_only = {read_only}; SET row_security = off; \
                  SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN \
                  ('idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
             ),

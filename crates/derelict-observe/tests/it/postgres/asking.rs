@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use derelict_observe::postgres::Queries;
+use derelict_core::ids::SourceId;
+use derelict_observe::postgres::{Asking, PostgresOwners, Queries, Secret, Server as PgServer, Settings};
 use derelict_observe::table::{IdScheme, Leadership, OwnerTable as _};
 use derelict_testkit::postgres::Server;
 
@@ -245,4 +246,22 @@ fn a_lock_that_somebody_else_holds_is_busy_after_one_bounded_wait() {
     assert!(owners.lock("a").unwrap().is_some());
     let mut none = connected(operator(&database, IdScheme::Text, queries(QUERY)));
     assert!(none.lock("a").unwrap().is_none());
+}
+
+#[test]
+fn a_policy_that_hides_rows_is_a_lost_source_and_not_a_missing_owner() {
+    let database = Server::shared().database();
+    let role = format!("reader_of_{}", database.name());
+    database.sql(TABLE);
+    database.sql(&format!(
+        "insert into owners values ('a', now()); create role {role} login; grant select on owners to {role};
+         alter table owners enable row level security; create policy nothing on owners for select using (false)"
+    ));
+    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let settings = Settings::new(PgServer::Url(Secret::new(url)));
+    let asking = Asking::Operator { ids: IdScheme::Text, queries: queries(QUERY) };
+    let mut owners = PostgresOwners::new(SourceId("owners".into()), settings, asking);
+    let lost = owners.connect().and_then(|()| owners.rows(&texts(["a"])).map(drop)).unwrap_err();
+    database.sql(&format!("drop owned by {role}; drop role {role}"));
+    assert!(lost.why.contains("row-level security"), "{lost}");
 }
