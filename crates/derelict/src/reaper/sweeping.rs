@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use derelict_core::ids::{Digest, Timestamp};
 use derelict_core::outcome::{Breaker, FateName, StopReason};
 use derelict_core::plan::{Consent, Judged, Plan};
-use derelict_core::policy::{Force, Limits, Policy, Selection};
+use derelict_core::policy::{Force, Limits, Policy, Postponed, Selection};
 use derelict_core::record::{Disposal, LastSweep, SetAside, SweepReport};
 use derelict_core::survey::{breakers, judge_all, referenced, source_clock};
 use derelict_core::sweep::{World, report_only, stopped, sweep};
@@ -120,6 +120,8 @@ struct Planned {
     observer: RootObserver,
     plan: Plan,
     memory: LastSweep,
+    /// What would not go before.
+    postponed: Postponed,
     alarm: Option<Breaker>,
 }
 
@@ -173,7 +175,7 @@ impl Sweeping<'_> {
             Ok(planned) => planned,
             Err(stop) => return nothing(stop),
         };
-        let Planned { observer, plan, memory, alarm } = planned;
+        let Planned { observer, plan, memory, postponed, alarm } = planned;
         let Acted { plan, expired, report } = match (&alarm, acting) {
             (Some(breaker), _) => {
                 Acted::nothing(plan, |plan| stopped(plan, StopReason::BreakerTripped(breaker.clone())))
@@ -184,7 +186,7 @@ impl Sweeping<'_> {
         let report = match alarm {
             // What tripped a breaker is not the measure of the next sweep.
             Some(_) => report,
-            None => self.remember(memory, &plan, report),
+            None => self.remember(memory, &postponed, &plan, report),
         };
         Swept { plan: Some(plan), report, expired }
     }
@@ -235,8 +237,9 @@ impl Sweeping<'_> {
             .into_iter()
             .chain(clocks.and_then(|(theirs, here)| source_clock(theirs, here)));
         let alarm = { tripped }.find(|breaker| !self.assignment.acknowledged.iter().any(|name| name == breaker.name()));
-        let plan = Plan::new(judged, &Selection { force: Force::No, limits: self.assignment.limits, postponed });
-        Ok(Planned { observer, plan, memory, alarm })
+        let selection = Selection { force: Force::No, limits: self.assignment.limits, postponed: postponed.clone() };
+        let plan = Plan::new(judged, &selection);
+        Ok(Planned { observer, plan, memory, postponed, alarm })
     }
 
     fn spec(&self) -> RootSpec {
@@ -289,14 +292,21 @@ impl Sweeping<'_> {
 
     /// Remembers what the next sweep is measured by, and what it should try last. A memory that cannot be written
     /// ends an otherwise orderly sweep with the journal's stop reason: the next breaker would compare with the past.
-    fn remember(&self, memory: LastSweep, plan: &Plan, report: SweepReport) -> SweepReport {
+    fn remember(&self, memory: LastSweep, before: &Postponed, plan: &Plan, report: SweepReport) -> SweepReport {
         let gone = owners_of_the_gone(plan, &report);
         let memory = LastSweep { owners: memory.owners.saturating_sub(gone), ..memory };
-        let remembered =
-            self.remembered.remember(&memory).and_then(|()| postponed::write(&self.assignment.state, &report));
-        match remembered {
-            Ok(()) => report,
-            Err(error) => SweepReport { stop: StopReason::JournalLost(format!("{error:#}")), ..report },
+        let state = &self.assignment.state;
+        let remembered = self.remembered.remember(&memory).and_then(|()| postponed::write(state, before, &report));
+        match (remembered, &report.stop) {
+            (Err(error), StopReason::Finished | StopReason::LimitReached(_)) => {
+                SweepReport { stop: StopReason::JournalLost(format!("{error:#}")), ..report }
+            }
+            // What stopped it is the worse news, and this one is told beside it.
+            (Err(error), _) => {
+                self.watcher.tell(&format!("this sweep will not be remembered: {error:#}"));
+                report
+            }
+            (Ok(()), _) => report,
         }
     }
 }
