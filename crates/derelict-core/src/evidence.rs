@@ -198,6 +198,9 @@ pub enum Holder {
     },
     /// Something is mounted at this path inside (or at the directory itself).
     Mount(PathBuf),
+    /// The system uses something in it and no process shows it, in words: a mount of it elsewhere, a
+    /// device that stands on a file in it, a bound socket.
+    System(String),
     /// Somebody holds a `flock` on the directory.
     DirectoryLock,
     /// A lock file of git lies inside.

@@ -41,6 +41,12 @@ pub(crate) fn read_at(dir: BorrowedFd<'_>, path: &Path, limit: u64, symlinks: Sy
     Ok(bytes)
 }
 
+/// Opens a file of the kernel's below an open directory, for reading line by line.
+pub(crate) fn open_at(dir: BorrowedFd<'_>, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat(dir, name, flags, Mode::empty())?))
+}
+
 /// Whether an error says that nothing is there, as opposed to that it could not be read.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound

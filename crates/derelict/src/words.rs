@@ -125,6 +125,7 @@ pub(crate) fn holder(holder: &Holder) -> String {
     match holder {
         Holder::Process { pid, by, command } => format!("process {pid} ({command}) is in it: {by}"),
         Holder::Mount(path) => format!("something is mounted in it: {}", text::path(path)),
+        Holder::System(what) => what.clone(),
         Holder::DirectoryLock => "somebody holds a lock on the directory".into(),
         Holder::Dependent(what) => what.clone(),
         Holder::GitLock(path) => format!("git holds a lock in it: {}", text::path(path)),
@@ -157,6 +158,7 @@ fn let_go_when(hold: &Hold) -> String {
         Hold::NestedCheckout(_) => "move the checkout elsewhere".into(),
         Hold::InUse(Holder::Process { .. }) => "stays until the process leaves it".into(),
         Hold::InUse(Holder::Mount(_)) => "unmount it".into(),
+        Hold::InUse(Holder::System(_)) => "stays until that use of it ends".into(),
         Hold::InUse(Holder::DirectoryLock) => "stays until the lock is released".into(),
         Hold::InUse(Holder::Dependent(_)) => "remove what depends on it first, or give it objects of its own".into(),
         Hold::InUse(Holder::GitLock(_)) => "let git finish, or delete the lock file if no git runs".into(),

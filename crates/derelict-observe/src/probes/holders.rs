@@ -1,6 +1,7 @@
 //! Who uses a directory now: every process's working directory, root, executable, open and mapped
-//! files, and the mounts of its own mount namespace, by file identity, so that a process in another mount namespace is seen too. One snapshot serves all
-//! directories of a survey; each re-check takes its own.
+//! files, the mounts of every mount namespace, and what the system itself uses, by file identity, so
+//! that a process in another mount namespace is seen too. One snapshot serves all directories of a
+//! survey; each re-check takes its own.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -10,9 +11,11 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use derelict_core::evidence::{Blind, Holder, Signal};
+use derelict_core::ids::escaped;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
-use crate::probes::maps;
+use crate::probes::mounts::{self, Tie};
+use crate::probes::{maps, system};
 use crate::seen::{self, Inode};
 use crate::survey::ProcessView;
 
@@ -42,24 +45,41 @@ pub(crate) enum By {
     Mapping,
     /// A mount that its mount namespace has there.
     Mount,
+    /// A mount that its mount namespace has elsewhere and that shows it.
+    MountOfIt,
+    /// An overlay of which it is a layer.
+    Layer,
+    /// Something that is not a process's.
+    System,
 }
 
 /// Which files which processes used at one instant.
 #[derive(Debug)]
 pub(crate) struct Holders {
-    /// Process numbers, in the order in which they were looked at.
-    processes: Vec<u32>,
+    /// In the order in which they were looked at.
+    users: Vec<User>,
     /// The last use of each file; the others follow by `earlier`.
     by_file: HashMap<Inode, usize>,
     uses: Vec<Use>,
     /// Mount namespaces that were looked into; our own first.
     namespaces: HashSet<Inode>,
+    /// Network namespaces that were looked into, each from one mount namespace.
+    networks: HashSet<(Inode, Inode)>,
     pub(crate) view: ProcessView,
+}
+
+/// Who uses something.
+#[derive(Debug)]
+enum User {
+    /// A process, by its number.
+    Process(u32),
+    /// The system, in words.
+    System(String),
 }
 
 #[derive(Debug)]
 struct Use {
-    process: usize,
+    user: usize,
     by: By,
     earlier: Option<usize>,
 }
@@ -77,16 +97,18 @@ impl Holders {
     pub(crate) fn snapshot() -> Result<Self, Blind> {
         let blind = |error: io::Error| Blind { signal: Signal::Use, why: format!("cannot read {PROC}: {error}") };
         let proc = open_proc().map_err(blind)?;
-        // What is mounted in our own namespace, the walk meets by itself.
-        let own = seen::followed(proc.as_fd(), OsStr::new("self/ns/mnt")).map_err(blind)?.inode();
         let mut holders = Self {
-            processes: Vec::new(),
+            users: Vec::new(),
             by_file: HashMap::new(),
             uses: Vec::new(),
-            namespaces: HashSet::from([own]),
+            namespaces: HashSet::new(),
+            networks: HashSet::new(),
             view: ProcessView::Whole,
         };
-        let mut unseen = 0;
+        let mut unseen = match holders.surroundings(proc.as_fd()).map_err(blind)? {
+            Sight::Whole => 0,
+            Sight::Barred => 1,
+        };
         let own = std::process::id();
         for pid in numbers(proc.as_fd()).map_err(blind)? {
             match holders.process(proc.as_fd(), pid, own) {
@@ -104,19 +126,22 @@ impl Holders {
         Ok(holders)
     }
 
-    /// The processes that use this file, as numbers to be given to [`Holders::holder`].
+    /// The users of this file, as numbers to be given to [`Holders::holder`].
     pub(crate) fn of(&self, inode: Inode) -> impl Iterator<Item = (usize, By)> {
         let mut next = self.by_file.get(&inode).copied();
         std::iter::from_fn(move || {
             let used = self.uses.get(next?)?;
             next = used.earlier;
-            Some((used.process, used.by))
+            Some((used.user, used.by))
         })
     }
 
-    /// One process, in core's words. Its command is read now: few processes are ever told of.
-    pub(crate) fn holder(&self, process: usize, by: By) -> Option<Holder> {
-        let pid = *self.processes.get(process)?;
+    /// One user, in core's words. A process's command is read now: few are ever told of.
+    pub(crate) fn holder(&self, user: usize, by: By) -> Option<Holder> {
+        let pid = match self.users.get(user)? {
+            User::Process(pid) => *pid,
+            User::System(what) => return Some(Holder::System(what.clone())),
+        };
         let by = match by {
             By::WorkingDirectory => "cwd".to_owned(),
             By::Root => "root".to_owned(),
@@ -124,14 +149,17 @@ impl Holders {
             By::File(number) => format!("fd {number}"),
             By::Mapping => "a mapped file".to_owned(),
             By::Mount => "a mount in its namespace".to_owned(),
+            By::MountOfIt => "a mount of it in its namespace".to_owned(),
+            By::Layer => "a layer of an overlay in its namespace".to_owned(),
+            By::System => "the system".to_owned(),
         };
         Some(Holder::Process { pid, by, command: command_of(pid) })
     }
 
     fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, own: u32) -> Sight {
         let Ok(dir) = seen::open_directory(proc, &name_of(pid)) else { return Sight::Whole };
-        let process = self.processes.len();
-        self.processes.push(pid);
+        let process = self.users.len();
+        self.users.push(User::Process(pid));
         let files = if pid == own { Files::Ours } else { Files::Theirs };
         let sight = match self.task(dir.as_fd(), process, files) {
             Task::Whole => {
@@ -217,25 +245,74 @@ impl Holders {
         for inode in maps::mapped(dir)? {
             self.note_inode(process, By::Mapping, inode);
         }
-        if self.namespaces.insert(seen::followed(dir, OsStr::new("ns/mnt"))?.inode()) {
-            for parent in maps::mount_parents(dir)? {
-                self.note(process, By::Mount, &parent);
+        let namespace = seen::followed(dir, OsStr::new("ns/mnt"))?.inode();
+        if self.namespaces.insert(namespace) {
+            let mounts = mounts::of(dir, &[Tie::Parent, Tie::Source, Tie::Layer])?;
+            if mounts.is_partial {
+                return Err(io::ErrorKind::PermissionDenied.into());
             }
+            for mount in mounts.found {
+                let by = match mount.tie {
+                    Tie::Parent => By::Mount,
+                    Tie::Source => By::MountOfIt,
+                    Tie::Layer => By::Layer,
+                };
+                self.note(process, by, &mount.file);
+            }
+        }
+        if self.networks.insert((seen::followed(dir, OsStr::new("ns/net"))?.inode(), namespace)) {
+            self.note_system(system::sockets(dir)?);
         }
         Ok(())
     }
 
+    /// What belongs to no other process: devices, and the mounts and sockets of our own namespaces. What
+    /// is mounted inside a directory the walk meets by itself. A system without these lists has none.
+    fn surroundings(&mut self, proc: BorrowedFd<'_>) -> io::Result<Sight> {
+        let own = seen::open_directory(proc, &name_of(std::process::id()))?;
+        let own = own.as_fd();
+        let namespace = seen::followed(own, OsStr::new("ns/mnt"))?.inode();
+        self.namespaces.insert(namespace);
+        self.networks.insert((seen::followed(own, OsStr::new("ns/net"))?.inode(), namespace));
+        let mounts = mounts::of(own, &[Tie::Source, Tie::Layer])?;
+        let sight = if mounts.is_partial { Sight::Barred } else { Sight::Whole };
+        let mounts = mounts.found.into_iter().filter_map(|mount| {
+            let at = escaped(&mount.point);
+            match mount.tie {
+                Tie::Parent => None,
+                Tie::Source => Some((mount.file.inode(), format!("something of it is mounted at {at}"))),
+                Tie::Layer => Some((mount.file.inode(), format!("the overlay at {at} has a layer in it"))),
+            }
+        });
+        let sockets = system::sockets(own).unwrap_or_else(|_| Vec::new());
+        self.note_system(mounts.chain(system::devices()).chain(sockets));
+        Ok(sight)
+    }
+
+    fn note_system(&mut self, used: impl IntoIterator<Item = system::Used>) {
+        for (inode, what) in used {
+            // One socket shows in every mount namespace that shares its network.
+            let is_known =
+                self.of(inode).any(|(user, _)| matches!(&self.users[user], User::System(known) if *known == what));
+            if !is_known {
+                let user = self.users.len();
+                self.users.push(User::System(what));
+                self.note_inode(user, By::System, inode);
+            }
+        }
+    }
+
     /// Pipes, sockets and devices are in no directory.
-    fn note(&mut self, process: usize, by: By, seen: &seen::Seen) {
+    fn note(&mut self, user: usize, by: By, seen: &seen::Seen) {
         if !matches!(seen.kind, FileType::RegularFile | FileType::Directory) {
             return;
         }
-        self.note_inode(process, by, seen.inode());
+        self.note_inode(user, by, seen.inode());
     }
 
-    fn note_inode(&mut self, process: usize, by: By, inode: Inode) {
+    fn note_inode(&mut self, user: usize, by: By, inode: Inode) {
         let earlier = self.by_file.insert(inode, self.uses.len());
-        self.uses.push(Use { process, by, earlier });
+        self.uses.push(Use { user, by, earlier });
     }
 }
 

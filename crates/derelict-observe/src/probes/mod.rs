@@ -5,5 +5,7 @@ pub(crate) mod holders;
 pub(crate) mod locks;
 pub(crate) mod maps;
 pub(crate) mod marker;
+pub(crate) mod mounts;
 pub(crate) mod occupancy;
+pub(crate) mod system;
 pub(crate) mod unsaved;

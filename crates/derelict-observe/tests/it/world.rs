@@ -160,16 +160,40 @@ pub(crate) fn of<'s>(survey: &'s Survey, name: &str) -> &'s Sighting {
 
 /// Who uses a directory. The tests of this binary run beside each other and start children; between
 /// fork and exec such a child has copies of all our descriptors, and the name of our thread. Only
-/// processes that run what these tests run are asked about.
+/// processes that run what these tests run are asked about. A test's mount namespace has copies of the
+/// mounts of all others: those are told by [`holders_in_namespace`].
 pub(crate) fn holders(evidence: &Evidence) -> Vec<Holder> {
     let Observed::Known(holders) = &evidence.uses else { panic!("{:?}", evidence.uses) };
     let started = |holder: &&Holder| match holder {
+        Holder::Process { by, .. } if by.ends_with(NAMESPACE) => false,
         Holder::Process { command, .. } => ["sleep", "program"].contains(&command.as_str()),
-        Holder::Mount(_) | Holder::DirectoryLock | Holder::GitLock(_) | Holder::Marker(_) | Holder::Dependent(_) => {
-            true
-        }
+        Holder::System(_)
+        | Holder::Mount(_)
+        | Holder::DirectoryLock
+        | Holder::GitLock(_)
+        | Holder::Marker(_)
+        | Holder::Dependent(_) => true,
     };
     holders.iter().filter(started).cloned().collect()
+}
+
+/// How the use by a mount in a process's namespace ends.
+const NAMESPACE: &str = "in its namespace";
+
+/// By what the mounts of one process's namespace use a directory.
+pub(crate) fn holders_in_namespace(evidence: &Evidence, of: &Process) -> Vec<String> {
+    let Observed::Known(holders) = &evidence.uses else { panic!("{:?}", evidence.uses) };
+    let by = |holder: &Holder| match holder {
+        Holder::Process { pid, by, .. } if *pid == of.pid() && by.ends_with(NAMESPACE) => Some(by.clone()),
+        Holder::Process { .. }
+        | Holder::System(_)
+        | Holder::Mount(_)
+        | Holder::DirectoryLock
+        | Holder::GitLock(_)
+        | Holder::Marker(_)
+        | Holder::Dependent(_) => None,
+    };
+    holders.iter().filter_map(by).collect()
 }
 
 /// A child that ends with the test.
@@ -219,12 +243,42 @@ impl Mounted {
         rustix::mount::mount_bind(source, target).unwrap();
         Self(target.to_path_buf())
     }
+
+    /// An overlay, by the words of `mount -o`.
+    pub(crate) fn overlay(options: &str, target: &Path) -> Self {
+        let mut mount = Command::new("mount");
+        assert!(mount.args(["-t", "overlay", "-o", options, "none"]).arg(target).status().unwrap().success());
+        Self(target.to_path_buf())
+    }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
         // The temporary directory could not be removed below a mount that stayed; that would show.
         let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+/// A loop device that is detached with the test.
+pub(crate) struct LoopDevice(String);
+
+impl LoopDevice {
+    pub(crate) fn of(image: &Path) -> Self {
+        let found = Command::new("losetup").args(["--find", "--show"]).arg(image).output().unwrap();
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        Self(String::from_utf8(found.stdout).unwrap().trim_end().to_owned())
+    }
+
+    /// Its name without the directory of devices.
+    pub(crate) fn name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // One that stayed would show: its image's clone would be held.
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
     }
 }
 
