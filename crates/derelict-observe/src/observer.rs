@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use derelict_core::evidence::{Blind, Candidate, Evidence, Holder, Layout, Observed, Signal, SourceReport};
 use derelict_core::ids::{Timestamp, escaped};
 use derelict_core::ports::SourceLost;
+use derelict_core::record::SetAside;
 use derelict_core::size::{Completeness, Size};
 use derelict_core::survey::{Sighting, lost_most};
 use derelict_git::Surroundings;
@@ -21,7 +22,7 @@ use crate::environment::Environment;
 use crate::parallel;
 use crate::place::Placer;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
-use crate::probes::occupancy::{Met, Occupancy};
+use crate::probes::occupancy::{self, Met, Occupancy};
 use crate::probes::unsaved;
 use crate::scan::{self, Found, Scan};
 use crate::seen::{self, Inode};
@@ -182,7 +183,8 @@ impl DevlaunchObserver {
     ///
     /// # Errors
     /// [`SourceLost`] when a source cannot be read, or nothing was surveyed before.
-    pub fn look_at_set_aside(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+    pub fn look_at_set_aside(&self, set_aside: &SetAside, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+        let candidate = &set_aside.candidate;
         let known = self.known.as_ref().ok_or_else(not_surveyed)?;
         let mut scan = scan::scan(self.cache.repos()).map_err(|error| unreadable(self.cache.repos(), &error))?;
         let found = match scan.as_if_there(candidate, dir) {
@@ -195,7 +197,9 @@ impl DevlaunchObserver {
         let placer = self.placer(&scan)?;
         let claims = self.claims(&scan, &placer, &known.listing)?;
         let views = Views::new(&claims, &known.around, self.now);
-        Ok(views.look(&found, dir, Depth::Everything).evidence)
+        let Look { mut evidence, trace, size: _ } = views.look(&found, dir, Depth::Everything);
+        evidence.uses = occupancy::while_set_aside(evidence.uses, &trace, set_aside.since);
+        Ok(evidence)
     }
 
     fn placer<'s>(&self, scan: &'s Scan) -> Result<Placer<'s>, SourceLost> {

@@ -144,7 +144,7 @@ impl<'e> Acting<'e> {
         let stop = self.stop.clone();
         let look = |set_aside: &SetAside, open: &OpenWorkspace| {
             progress.now(format!("discarding what was set aside: {}", text::path(&set_aside.candidate.below_root)));
-            observer.look_at_set_aside(&set_aside.candidate, open.dir())
+            observer.look_at_set_aside(set_aside, open.dir())
         };
         let halt = || stop.asked().then_some(StopReason::Cancelled);
         quarantine::expire(&mut self.journal, &self.reclaimer, &mut self.locks, (&POLICY, memory.now), look, halt)

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use derelict_core::evidence::Holder;
-use derelict_core::ids::escaped;
+use derelict_core::ids::{Timestamp, escaped};
 use derelict_core::size::{Completeness, LinkedInode, Size};
 use derelict_git::{Meter, Stat};
 use rustix::fs::FileType;
@@ -53,6 +53,15 @@ pub(crate) struct Gauged {
 pub(crate) struct Trace {
     entries: u64,
     newest: (i64, u32),
+}
+
+impl Trace {
+    /// When something inside was last changed, if that was after `since`. Where the file system's clock is
+    /// another machine's, the two may differ by what those clocks differ.
+    pub(crate) fn changed_after(&self, since: Timestamp) -> Option<Timestamp> {
+        let (seconds, nanoseconds) = self.newest;
+        Some(Timestamp::new(seconds, nanoseconds)).filter(|changed| *changed > since)
+    }
 }
 
 impl<'v> Gauge<'v> {
@@ -163,6 +172,15 @@ mod tests {
         let expected =
             LinkedInode { dev: linked.dev(), ino: linked.ino(), links: 3, seen: 2, bytes: linked.blocks() * 512 };
         assert_eq!((size.linked, size.completeness), (vec![expected], Completeness::Exact));
+    }
+
+    #[test]
+    fn a_trace_knows_whether_something_inside_was_changed_since() {
+        let trace = Trace { entries: 2, newest: (100, 5) };
+        assert_eq!(trace.changed_after(Timestamp::new(100, 4)), Some(Timestamp::new(100, 5)));
+        assert_eq!(trace.changed_after(Timestamp::new(100, 5)), None);
+        let world = tempfile::tempdir().expect("because a temporary directory can be made");
+        assert_eq!(gauged(world.path(), &|_| false).trace.changed_after(Timestamp::new(0, 0)), None);
     }
 
     #[test]

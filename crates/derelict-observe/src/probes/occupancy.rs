@@ -8,6 +8,7 @@ use derelict_core::evidence::{Blind, Holder, Observed, Signal};
 use derelict_core::ids::Timestamp;
 use derelict_core::size::Completeness;
 
+use crate::probes::gauge::Trace;
 use crate::probes::holders::Holders;
 use crate::probes::locks::Locks;
 use crate::probes::marker;
@@ -20,6 +21,18 @@ pub(crate) struct Occupancy {
     holders: Result<Holders, Blind>,
     locks: Result<Locks, Blind>,
     now: Timestamp,
+}
+
+/// The users of a directory that was set aside at `since`. Nothing leads to it any more, so whoever wrote in
+/// it since has had it open, or mounted, and is not done with it.
+pub(crate) fn while_set_aside(uses: Observed<Vec<Holder>>, trace: &Trace, since: Timestamp) -> Observed<Vec<Holder>> {
+    match (uses, trace.changed_after(since)) {
+        (Observed::Known(mut uses), Some(_)) => {
+            uses.push(Holder::System("something in it was written after it was set aside".into()));
+            Observed::Known(uses)
+        }
+        (uses, Some(_) | None) => uses,
+    }
 }
 
 /// What was met inside one directory.

@@ -14,6 +14,7 @@ use derelict_core::evidence::{
 };
 use derelict_core::ids::{OwnerId, Timestamp, escaped};
 use derelict_core::ports::SourceLost;
+use derelict_core::record::SetAside;
 use derelict_core::size::{Completeness, Size};
 use derelict_core::survey::Sighting;
 use derelict_git::Surroundings;
@@ -22,7 +23,7 @@ use crate::borrowers::{Search, Start};
 use crate::parallel;
 use crate::place::Placer;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
-use crate::probes::occupancy::{Met, Occupancy};
+use crate::probes::occupancy::{self, Met, Occupancy};
 use crate::probes::unsaved;
 use crate::roots::meter::LayoutMeter;
 use crate::roots::{NotSurveyed, Owners, RootSpec, RootSurvey, Shape, SharedTable, list};
@@ -177,17 +178,20 @@ impl RootObserver {
         Ok(evidence)
     }
 
-    /// Reads every signal of a directory that was set aside by an earlier sweep: its row, who uses it, and what it
-    /// holds.
+    /// Reads every signal of a directory that was set aside by an earlier sweep: its row, who uses it or has
+    /// written in it since, and what it holds.
     ///
     /// # Errors
     /// [`SourceLost`] when its owner source cannot be read, or nothing was surveyed before.
-    pub fn look_at_set_aside(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+    pub fn look_at_set_aside(&self, set_aside: &SetAside, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
+        let candidate = &set_aside.candidate;
         let report = self.ask_again(candidate)?;
         let known = self.known.as_ref().ok_or_else(|| not_surveyed(&self.spec))?;
         let occupancy = Occupancy::snapshot(self.now);
         let views = Views { spec: &self.spec, occupancy: &occupancy, around: &known.around };
-        Ok(views.look(candidate, dir, report).evidence)
+        let Look { mut evidence, trace, size: _ } = views.look(candidate, dir, report);
+        evidence.uses = occupancy::while_set_aside(evidence.uses, &trace, set_aside.since);
+        Ok(evidence)
     }
 
     fn absent(&self, error: &io::Error) -> NotSurveyed {

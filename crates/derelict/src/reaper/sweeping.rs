@@ -263,7 +263,7 @@ impl Sweeping<'_> {
         let mut locks = OwnerLocks::new(owners);
         let look = |set_aside: &SetAside, open: &OpenWorkspace| {
             self.watcher.progress();
-            observer.look_at_set_aside(&set_aside.candidate, open.dir())
+            observer.look_at_set_aside(set_aside, open.dir())
         };
         let Expiries { expired, stop } =
             quarantine::expire(&mut journal, &reclaimer, &mut locks, (policy, self.now), look, || self.halt());

@@ -131,7 +131,7 @@ fn what_somebody_wrote_into_it_meanwhile_is_not_lost() {
     let (cache, _) = set_aside();
     write(trash(&cache).join("notes.txt"), "only copy");
     let_the_grace_pass(&cache);
-    prune(&cache, &["-y"]).expect_code(0).expect_stdout("notes.txt");
+    prune(&cache, &["-y"]).expect_code(0).expect_stdout("something in it was written after it was set aside");
     assert_eq!(read(cache.path_of("a").join("notes.txt")), b"only copy");
 }
 

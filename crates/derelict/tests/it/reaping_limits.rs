@@ -1,5 +1,7 @@
 //! The bounds of a sweep, what lies beyond them, what will not go, and what waits out its grace.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use derelict_testkit::Snapshot;
 use derelict_testkit::guards::Immutable;
 use derelict_testkit::postgres::{Database, Server};
@@ -88,6 +90,31 @@ fn let_the_grace_pass(world: &Reaping) {
         format!("{line}\n")
     });
     write(&journal, lines.collect::<String>());
+}
+
+/// Where a directory lies meanwhile, by its identity.
+fn trash_of(world: &Reaping, inode: u64) -> std::path::PathBuf {
+    let entries = std::fs::read_dir(world.root()).expect("because the root is a directory");
+    let found = entries.flatten().map(|entry| entry.path());
+    found
+        .into_iter()
+        .find(|path| std::fs::metadata(path).is_ok_and(|seen| seen.ino() == inode))
+        .expect("it is set aside")
+}
+
+#[test]
+fn what_somebody_writes_in_during_its_grace_is_put_back() {
+    let (world, database) = tree();
+    let inode = std::fs::metadata(world.path(&id(5))).expect("because it exists").ino();
+    world.configure(&format!("{ARMED}grace = \"7d\"\n"));
+    assert_eq!(swept(reap(&world, &database), 0).named("quarantined"), Reaping::removable());
+    // As somebody would who has the directory open.
+    write(trash_of(&world, inode).join("home/late"), "still at it");
+    let_the_grace_pass(&world);
+    let last = swept(reap(&world, &database), 0);
+    let gone: Vec<String> = Reaping::removable().into_iter().filter(|name| *name != id(5)).collect();
+    assert_eq!((last.named("removed"), last.named("retained_resurrected")), (gone, vec![id(5)]));
+    assert_eq!(read(&world.path(&id(5)).join("home/late")), b"still at it");
 }
 
 #[test]
