@@ -60,7 +60,7 @@ fn main() {
     let settings = Settings::new(At::Url(Secret::new(preset.url())));
     measure(
         "preset paperclip, 20,000 runs",
-        &mut PostgresOwners::new(SourceId("rows".into()), settings, Asking::Paperclip),
+        &mut PostgresOwners::new(SourceId("rows".into()), settings, Asking::Paperclip { schema: None }),
         &ids,
     );
     let scratch = Scratch::new();

@@ -12,21 +12,25 @@
 //!   be retried: `last_used_at` moves when a run starts, and a long one outlives the window.
 //!
 //! The tables of leases and runs are younger than that of workspaces. One that does not exist is not asked;
-//! one that exists and cannot be read is a lost source. There is no index from a run to its workspace, so
+//! one that exists and cannot be read is a lost source, and so is a database with several that might be meant. There is no index from a run to its workspace, so
 //! that each re-check reads all runs. On a database with many,
 //! `CREATE INDEX ON heartbeat_runs (status) WHERE status IN ('queued', 'running', 'scheduled_retry')` helps.
 
 use crate::sources::postgres::Queries;
 
-/// Finds the tables beside `execution_workspaces`, whichever schema that is in. By the catalogue and
-/// not by reading them, so that a missing permission is not taken for a missing table.
+/// The table of workspaces, and the two beside it.
+const WORKSPACES: &str = "execution_workspaces";
+const LEASES: &str = "execution_workspace_runtime_leases";
+const RUNS: &str = "heartbeat_runs";
+
+/// Finds every table of these names: its schema, its name, and both quoted. By the catalogue and not by
+/// reading them, so that a missing permission is not taken for a missing table.
 pub(crate) const TABLES: &str = "\
-SELECT format('%I.%I', n.nspname, w.relname), \
-    (SELECT format('%I.%I', n.nspname, t.relname) FROM pg_class t WHERE t.relnamespace = n.oid \
-        AND t.relname = 'execution_workspace_runtime_leases' AND t.relkind IN ('r', 'p', 'v', 'm', 'f')), \
-    (SELECT format('%I.%I', n.nspname, t.relname) FROM pg_class t WHERE t.relnamespace = n.oid \
-        AND t.relname = 'heartbeat_runs' AND t.relkind IN ('r', 'p', 'v', 'm', 'f')) \
-FROM pg_class w JOIN pg_namespace n ON n.oid = w.relnamespace WHERE w.oid = to_regclass('execution_workspaces')";
+SELECT n.nspname::text, t.relname::text, format('%I.%I', n.nspname, t.relname) \
+FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace \
+WHERE t.relname IN ('execution_workspaces', 'execution_workspace_runtime_leases', 'heartbeat_runs') \
+    AND t.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' \
+ORDER BY 1, 2";
 
 /// The tables that there are, with their schema, quoted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,18 +40,65 @@ pub(crate) struct Tables {
     runs: Option<String>,
 }
 
+/// Why it is not clear which tables to ask.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoTables {
+    /// There is no table of workspaces.
+    #[error("it has no table `execution_workspaces`{}", .0.as_ref().map_or_else(String::new, |schema| format!(" in the schema `{schema}`")))]
+    None(Option<String>),
+    /// There are several, and the search path of the one who asks is no reason to take one of them.
+    #[error("it has several tables `execution_workspaces` ({0}); `owner.schema` has to say which")]
+    Several(String),
+    /// What belongs beside the table of workspaces lies elsewhere.
+    #[error("`{table}` is in another schema than `{workspaces}` ({found}); `owner.schema` has to say which is meant")]
+    Apart {
+        /// What is elsewhere.
+        table: &'static str,
+        /// The table of workspaces.
+        workspaces: String,
+        /// Where it is.
+        found: String,
+    },
+}
+
+/// One table of the catalogue.
+struct Listed<'l> {
+    schema: &'l str,
+    name: &'l str,
+    quoted: &'l str,
+}
+
 impl Tables {
-    /// Reads what [`TABLES`] found; `None` when there is no table of workspaces.
-    pub(crate) fn of(found: &[Vec<Option<String>>]) -> Option<Self> {
-        match found {
-            [row] => match row.as_slice() {
-                [Some(workspaces), leases, runs] => {
-                    Some(Self { workspaces: workspaces.clone(), leases: leases.clone(), runs: runs.clone() })
-                }
+    /// Reads what [`TABLES`] found, of one schema or, where none is given, of the only one there is.
+    ///
+    /// # Errors
+    /// [`NoTables`] where that does not lead to one table of workspaces and to those beside it.
+    pub(crate) fn of(found: &[Vec<Option<String>>], schema: Option<&str>) -> Result<Self, NoTables> {
+        let listed: Vec<Listed<'_>> = found
+            .iter()
+            .filter_map(|row| match row.as_slice() {
+                [Some(schema), Some(name), Some(quoted)] => Some(Listed { schema, name, quoted }),
                 _ => None,
-            },
-            _ => None,
-        }
+            })
+            .filter(|listed| schema.is_none_or(|schema| schema == listed.schema))
+            .collect();
+        let named = |name: &'static str| listed.iter().filter(move |listed| listed.name == name);
+        let workspaces = match named(WORKSPACES).collect::<Vec<_>>().as_slice() {
+            [] => return Err(NoTables::None(schema.map(str::to_owned))),
+            [one] => *one,
+            several => return Err(NoTables::Several(names(several.iter().copied()))),
+        };
+        let beside = |table: &'static str| {
+            let one = named(table).find(|listed| listed.schema == workspaces.schema);
+            match (one, named(table).next()) {
+                (Some(one), _) => Ok(Some(one.quoted.to_owned())),
+                (None, None) => Ok(None),
+                (None, Some(_)) => {
+                    Err(NoTables::Apart { table, workspaces: workspaces.quoted.to_owned(), found: names(named(table)) })
+                }
+            }
+        };
+        Ok(Self { workspaces: workspaces.quoted.to_owned(), leases: beside(LEASES)?, runs: beside(RUNS)? })
     }
 
     /// What is asked of them.
@@ -84,22 +135,44 @@ impl Tables {
     }
 }
 
+fn names<'l>(listed: impl Iterator<Item = &'l Listed<'l>>) -> String {
+    listed.map(|listed| listed.quoted).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn listed(tables: &[(&str, &str)]) -> Vec<Vec<Option<String>>> {
+        let row = |(schema, name): &(&str, &str)| {
+            vec![Some((*schema).into()), Some((*name).into()), Some(format!("{schema}.{name}"))]
+        };
+        tables.iter().map(row).collect()
+    }
+
     #[test]
     fn only_tables_that_exist_are_asked() {
-        let found = |leases: Option<&str>, runs: Option<&str>| {
-            let row =
-                vec![Some("public.execution_workspaces".to_owned()), leases.map(Into::into), runs.map(Into::into)];
-            Tables::of(&[row]).unwrap().queries().held_query
-        };
-        assert_eq!(found(None, None), None);
-        let (both, leases) = (found(Some("p.l"), Some("p.r")).unwrap(), found(Some("p.l"), None).unwrap());
-        assert!(both.contains("FROM p.l ") && both.contains(" UNION ALL ") && both.contains("FROM p.r "), "{both}");
-        assert!(leases.contains("FROM p.l ") && !leases.contains("UNION"), "{leases}");
-        assert_eq!(Tables::of(&[]), None);
-        assert_eq!(Tables::of(&[vec![None, None, None]]), None);
+        let held = |tables: &[(&str, &str)]| Tables::of(&listed(tables), None).unwrap().queries().held_query;
+        assert_eq!(held(&[("p", WORKSPACES)]), None);
+        let leases = held(&[("p", WORKSPACES), ("p", LEASES)]).unwrap();
+        let both = held(&[("p", WORKSPACES), ("p", LEASES), ("p", RUNS)]).unwrap();
+        assert!(both.contains("FROM p.execution_workspace_runtime_leases ") && both.contains(" UNION ALL "), "{both}");
+        assert!(both.contains("FROM p.heartbeat_runs "), "{both}");
+        assert!(!leases.contains("UNION"), "{leases}");
+        assert_eq!(Tables::of(&[], None), Err(NoTables::None(None)));
+    }
+
+    #[test]
+    fn tables_in_several_schemas_are_asked_only_when_one_is_named() {
+        let two = listed(&[("a", WORKSPACES), ("b", WORKSPACES), ("b", LEASES)]);
+        let why = Tables::of(&two, None).unwrap_err().to_string();
+        assert!(why.contains("(a.execution_workspaces, b.execution_workspaces)"), "{why}");
+        assert_eq!(Tables::of(&two, Some("a")).unwrap().leases, None);
+        let beside = Tables::of(&two, Some("b")).unwrap().leases;
+        assert_eq!(beside.as_deref(), Some("b.execution_workspace_runtime_leases"));
+        assert_eq!(Tables::of(&two, Some("c")), Err(NoTables::None(Some("c".into()))));
+        let apart = listed(&[("a", WORKSPACES), ("b", LEASES)]);
+        let why = Tables::of(&apart, None).unwrap_err().to_string();
+        assert!(why.starts_with("`execution_workspace_runtime_leases` is in another schema"), "{why}");
     }
 }

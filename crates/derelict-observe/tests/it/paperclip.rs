@@ -21,7 +21,7 @@ const RUNS: &str = "create table heartbeat_runs (
 const MIGRATIONS: &str = "DERELICT_TEST_PAPERCLIP_MIGRATIONS";
 
 fn owners(database: &Database) -> PostgresOwners {
-    PostgresOwners::new(source(), settings(database), Asking::Paperclip)
+    PostgresOwners::new(source(), settings(database), Asking::Paperclip { schema: None })
 }
 
 fn connected(database: &Database) -> PostgresOwners {
@@ -153,15 +153,36 @@ fn an_older_schema_without_leases_and_runs_is_asked_for_rows_alone() {
     let database = Server::shared().database();
     database.sql("create schema app");
     database.sql(&WORKSPACES.replace("execution_workspaces", "app.execution_workspaces"));
-    // A table of that name in another schema is another program's.
-    database.sql(LEASES);
     database.sql(&format!("alter database {} set search_path = app, public", database.name()));
     workspace(&database, 0, "active");
-    database.sql(&format!(
-        "insert into execution_workspace_runtime_leases (execution_workspace_id, expires_at) values ('{}', 'infinity')",
-        id(0)
-    ));
     assert_eq!(read(&database, 0..2), [row(0, Some(THEN), None)]);
+}
+
+#[test]
+fn which_schema_is_meant_is_not_guessed_from_the_search_path() {
+    let database = Server::shared().database();
+    database.sql("create schema old");
+    database.sql(&WORKSPACES.replace("execution_workspaces", "old.execution_workspaces"));
+    database.sql(&[WORKSPACES, LEASES].concat());
+    database.sql(&format!("alter database {} set search_path = old, public", database.name()));
+    let why = owners(&database).connect().unwrap_err().why;
+    let tables = "several tables `execution_workspaces` (old.execution_workspaces, public.execution_workspaces)";
+    assert!(why.contains(tables) && why.contains("`owner.schema`"), "{why}");
+    database.sql(&format!(
+        "insert into public.execution_workspaces (id, status, last_used_at) values ('{}', 'active', now())",
+        id(3)
+    ));
+    let rows = |schema: &str| {
+        let mut owners =
+            PostgresOwners::new(source(), settings(&database), Asking::Paperclip { schema: Some(schema.into()) });
+        owners.connect().unwrap();
+        owners.row(&id(3)).unwrap().len()
+    };
+    assert_eq!((rows("old"), rows("public")), (0, 1));
+    // Leases that are not where the workspaces are may be theirs.
+    database.sql("drop table public.execution_workspaces cascade");
+    let why = owners(&database).connect().unwrap_err().why;
+    assert!(why.contains("`execution_workspace_runtime_leases` is in another schema"), "{why}");
 }
 
 #[test]
@@ -174,7 +195,7 @@ fn a_table_that_exists_and_cannot_be_read_is_not_a_missing_one() {
     let connect = || {
         let mut settings = settings(&database);
         settings.server = derelict_observe::postgres::Server::Url(derelict_observe::postgres::Secret::new(url.clone()));
-        let mut owners = PostgresOwners::new(source(), settings, Asking::Paperclip);
+        let mut owners = PostgresOwners::new(source(), settings, Asking::Paperclip { schema: None });
         owners.connect().and_then(|()| owners.row(&id(0))).map_err(|lost| lost.why)
     };
     let why = connect().unwrap_err();
@@ -187,7 +208,7 @@ fn a_table_that_exists_and_cannot_be_read_is_not_a_missing_one() {
 fn a_database_without_the_table_of_workspaces_is_refused() {
     let database = Server::shared().database();
     let why = owners(&database).connect().unwrap_err().why;
-    assert!(why.ends_with("has no table `execution_workspaces` on the search path of this user"), "{why}");
+    assert!(why.ends_with("it has no table `execution_workspaces`"), "{why}");
     database.sql("create table execution_workspaces (id uuid, status text, last_used_at timestamp)");
     let why = owners(&database).connect().unwrap_err().why;
     assert!(why.starts_with("the column `last_used_at` of the owner query is timestamp without time zone"), "{why}");

@@ -6,9 +6,15 @@ use std::os::fd::AsFd as _;
 use std::process::Command;
 
 use derelict_core::evidence::{Evidence, Holder, Observed};
+use derelict_core::ids::{IntentId, Timestamp};
+use derelict_core::recheck::Grace;
+use derelict_core::record::SetAside;
 use derelict_observe::{Depth, DevlaunchObserver};
 
 use crate::world::{Process, World, holders, of, word, workspace};
+
+/// After everything that these tests write.
+const LATER: Timestamp = Timestamp::new(i64::MAX, 0);
 
 struct Rechecked {
     world: World,
@@ -163,7 +169,24 @@ fn set_aside(between: impl FnOnce(&World)) -> Evidence {
     std::fs::rename(it.world.clone("o/r/a"), it.world.clone("o/r/.derelict-trash-x-1")).unwrap();
     between(&it.world);
     it.observer.refresh().unwrap();
-    it.observer.look_at_set_aside(&it.candidate, it.dir.as_fd()).unwrap()
+    look_at(&it, LATER)
+}
+
+fn look_at(it: &Rechecked, since: Timestamp) -> Evidence {
+    let grace = Grace { until: LATER, accepted_losses: None };
+    let set_aside =
+        SetAside { intent: IntentId(1), candidate: it.candidate.clone(), since, grace, bytes: 0, inodes: 0 };
+    it.observer.look_at_set_aside(&set_aside, it.dir.as_fd()).unwrap()
+}
+
+#[test]
+fn what_is_written_in_a_clone_after_it_was_set_aside_holds_it() {
+    let mut it = Rechecked::new();
+    std::fs::write(it.world.clone("o/r/a/late"), "").unwrap();
+    it.observer.refresh().unwrap();
+    assert_eq!(holders(&look_at(&it, LATER)), []);
+    let written = Holder::System("something in it was written after it was set aside".into());
+    assert_eq!(holders(&look_at(&it, Timestamp::new(0, 0))), [written]);
 }
 
 #[test]

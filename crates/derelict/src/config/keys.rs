@@ -226,6 +226,12 @@ pub(super) const KEYS: &[Key] = &[
         None,
         "Takes the owner's lock by one id, from the re-check to the end.",
     ),
+    key(
+        "roots.*.owner.schema",
+        Kind::Text,
+        None,
+        "The schema of the preset's tables; needed where several schemas have such tables.",
+    ),
     key("roots.*.owner.argv", Kind::Texts, None, "The program that prints claims as lines of JSON, and its arguments."),
     key("roots.*.owner.timeout", Kind::Span(1, HOUR), Some("30s"), "How long it may take."),
     key("roots.*.owner.output_limit", Kind::Size, Some("64MiB"), "How much it may print."),

@@ -16,7 +16,7 @@ use crate::config::value;
 const DATABASE_URL: &str = "DATABASE_URL";
 
 /// The keys that only some kinds have.
-const OF_POSTGRES: [&str; 12] = [
+const OF_POSTGRES: [&str; 13] = [
     "url_env",
     "url_file",
     "host",
@@ -29,6 +29,7 @@ const OF_POSTGRES: [&str; 12] = [
     "connect_timeout",
     "statement_timeout",
     "lock_query",
+    "schema",
 ];
 const OF_SQLITE: [&str; 1] = ["path"];
 const OF_QUERIES: [&str; 2] = ["query", "held_query"];
@@ -107,8 +108,9 @@ fn asking(reader: &mut Reader<'_>, section: &str, preset: Preset, ids: IdScheme)
     if preset == Preset::Paperclip {
         let all = ["query", "held_query", "lock_query"];
         reader.refuse(section, &all, "the preset has queries of its own");
-        return Some(Asking::Paperclip);
+        return Some(Asking::Paperclip { schema: reader.text(&format!("{section}.schema")) });
     }
+    reader.refuse(section, &["schema"], "the query names the schema of its tables itself");
     let at = |key: &str| format!("{section}.{key}");
     let Some(query) = reader.text(&at("query")) else {
         reader.complain(&at("query"), "an owner in PostgreSQL needs a query, or the root a preset");

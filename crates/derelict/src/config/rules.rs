@@ -207,7 +207,7 @@ fn secrets_are_refused_in_files_and_never_repeated() {
 fn the_preset_has_its_own_layout_ids_queries_and_floor() {
     let config = World::new().file("user", PAPERCLIP).load();
     let root = &config.roots[0];
-    assert!(matches!(&root.owner, Owner::Postgres { asking: Asking::Paperclip, .. }));
+    assert!(matches!(&root.owner, Owner::Postgres { asking: Asking::Paperclip { schema: None }, .. }));
     let Shape::Exactly { entries, worktree_homes } = &root.shape else { panic!("{:?}", root.shape) };
     assert_eq!(entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["home", "session"]);
     assert_eq!(worktree_homes.len(), 2);

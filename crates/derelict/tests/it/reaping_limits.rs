@@ -114,7 +114,7 @@ fn what_somebody_writes_in_during_its_grace_is_put_back() {
     let last = swept(reap(&world, &database), 0);
     let gone: Vec<String> = Reaping::removable().into_iter().filter(|name| *name != id(5)).collect();
     assert_eq!((last.named("removed"), last.named("retained_resurrected")), (gone, vec![id(5)]));
-    assert_eq!(read(&world.path(&id(5)).join("home/late")), b"still at it");
+    assert_eq!(read(world.path(&id(5)).join("home/late")), b"still at it");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use super::pooled::{self, Unreliable};
 use super::session::{Access, Prepared, Session, SessionError};
 use super::settings::Settings;
 use super::values::{CHUNK, Ids, LastUse};
-use crate::sources::paperclip;
+use crate::sources::paperclip::{self, NoTables};
 use crate::sources::table::{Asked, IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot};
 
 /// What a sweep's leader locks: one number for each root, next to no other program's.
@@ -35,7 +35,10 @@ const SWEEP_KEY: &str = "hashtextextended('derelict sweep:' || $1::text, 0)";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asking {
     /// The tables of the preset `paperclip`.
-    Paperclip,
+    Paperclip {
+        /// The schema they are in; without one there must be no choice.
+        schema: Option<String>,
+    },
     /// An operator's own queries.
     Operator {
         /// How their ids are written.
@@ -91,8 +94,8 @@ enum Ended {
     Unreliable(#[from] Unreliable),
     #[error(transparent)]
     NoLocker(#[from] NoLocker),
-    #[error("{0} has no table `execution_workspaces` on the search path of this user")]
-    NoTable(String),
+    #[error("the database at {place}: {why}")]
+    NoTables { place: String, why: NoTables },
     #[error("there is no session with it")]
     NotConnected,
 }
@@ -111,10 +114,10 @@ impl PostgresOwners {
         let scheme = self.ids();
         let queries = match &self.asking {
             Asking::Operator { queries, .. } => queries.clone(),
-            Asking::Paperclip => {
+            Asking::Paperclip { schema } => {
                 let found = session.text("the search for the preset's tables", paperclip::TABLES)?;
-                let tables = paperclip::Tables::of(&found);
-                tables.ok_or_else(|| Ended::NoTable(session.place().to_owned()))?.queries()
+                let tables = paperclip::Tables::of(&found, schema.as_deref());
+                tables.map_err(|why| Ended::NoTables { place: session.place().to_owned(), why })?.queries()
             }
         };
         let open = Open::new(session, scheme, &queries)?;
@@ -142,7 +145,7 @@ impl PostgresOwners {
 impl OwnerTable for PostgresOwners {
     fn ids(&self) -> IdScheme {
         match &self.asking {
-            Asking::Paperclip => IdScheme::Uuid,
+            Asking::Paperclip { .. } => IdScheme::Uuid,
             Asking::Operator { ids, .. } => *ids,
         }
     }
