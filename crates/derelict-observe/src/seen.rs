@@ -70,11 +70,6 @@ pub(crate) fn followed(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<Seen> {
     look(dir, name, flags)
 }
 
-/// How many links a name below an open directory has.
-pub(crate) fn links(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<u64> {
-    Ok(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.st_nlink)
-}
-
 /// What an open descriptor is.
 pub(crate) fn of(file: impl AsFd) -> io::Result<Seen> {
     look(file.as_fd(), OsStr::new(""), AtFlags::empty())

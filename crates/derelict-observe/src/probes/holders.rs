@@ -1,38 +1,22 @@
-//! Who uses a directory now: every process's working directory, root, executable, open and mapped
-//! files, the mounts of every mount namespace, and what the system itself uses, by file identity, so
-//! that a process in another mount namespace is seen too. One snapshot serves all directories of a
-//! survey; each re-check takes its own.
+//! Who uses a directory now: every process, the mounts of every mount namespace, and what the system
+//! itself uses, by file identity, so that a process in another mount namespace is seen too. One look
+//! serves all directories of a survey; each second look behind a fence takes its own, which looks anew
+//! at every process that has run since.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use derelict_core::evidence::{Blind, Holder, Signal};
 use derelict_core::ids::escaped;
-use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
+use crate::probes::kernel::{self, PROC, name_of, numbers};
 use crate::probes::mounts::{self, Tie};
-use crate::probes::{maps, system};
+use crate::probes::process::{self, Files, Process};
+use crate::probes::system;
 use crate::seen::{self, Inode};
 use crate::survey::ProcessView;
-
-/// Where the kernel shows processes.
-const PROC: &str = "/proc";
-
-/// How much of a process's one-line files is read.
-const LINE_BYTES: usize = 1024;
-
-/// Bytes for one listing of a directory of the kernel's: some hundred names.
-const LISTING_BYTES: usize = 8 * 1024;
-
-/// Links of the directory of threads that has one thread: its own two, and the thread's.
-const LINKS_OF_ONE_THREAD: u64 = 3;
-
-/// The flag of kernel threads in the ninth field of a process's `stat`: they hold no files.
-const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// By what a process is inside a directory; the plainest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,27 +40,16 @@ pub(crate) enum By {
 /// Which files which processes used at one instant.
 #[derive(Debug)]
 pub(crate) struct Holders {
-    /// In the order in which they were looked at.
-    users: Vec<User>,
+    processes: Vec<Process>,
+    /// What the system uses, in words.
+    system: Vec<String>,
     /// The last use of each file; the others follow by `earlier`.
     by_file: HashMap<Inode, usize>,
     uses: Vec<Use>,
-    /// Mount namespaces that were looked into; our own first.
-    namespaces: HashSet<Inode>,
-    /// Network namespaces that were looked into, each from one mount namespace.
-    networks: HashSet<(Inode, Inode)>,
     pub(crate) view: ProcessView,
 }
 
-/// Who uses something.
-#[derive(Debug)]
-enum User {
-    /// A process, by its number.
-    Process(u32),
-    /// The system, in words.
-    System(String),
-}
-
+/// One use of a file. Users are numbered: first the processes, then what the system uses.
 #[derive(Debug)]
 struct Use {
     user: usize,
@@ -84,46 +57,50 @@ struct Use {
     earlier: Option<usize>,
 }
 
-/// What could be seen of one process.
-enum Sight {
-    /// All of it, or it ended meanwhile.
-    Whole,
-    /// Something of it may not be inspected.
-    Barred,
-}
-
 impl Holders {
-    /// Looks at every process that can be seen.
-    pub(crate) fn snapshot() -> Result<Self, Blind> {
+    /// Looks at every process that can be seen, and takes over what was seen `before` of those that have
+    /// slept since.
+    pub(crate) fn snapshot(before: Vec<Process>) -> Result<Self, Blind> {
         let blind = |error: io::Error| Blind { signal: Signal::Use, why: format!("cannot read {PROC}: {error}") };
-        let proc = open_proc().map_err(blind)?;
+        let proc = kernel::open_proc().map_err(blind)?;
+        let mut known: HashMap<u32, Process> = before.into_iter().map(|process| (process.pid, process)).collect();
+        let own = std::process::id();
+        let pids = numbers(proc.as_fd()).map_err(blind)?;
+        let processes: Vec<Process> = pids
+            .into_iter()
+            .filter_map(|pid| {
+                let files = if pid == own { Files::Ours } else { Files::Theirs };
+                Process::look(proc.as_fd(), pid, files, known.remove(&pid))
+            })
+            .collect();
         let mut holders = Self {
-            users: Vec::new(),
-            by_file: HashMap::new(),
+            by_file: HashMap::with_capacity(processes.iter().map(|process| process.uses.len()).sum()),
+            processes,
+            system: Vec::new(),
             uses: Vec::new(),
-            namespaces: HashSet::new(),
-            networks: HashSet::new(),
             view: ProcessView::Whole,
         };
-        let mut unseen = match holders.surroundings(proc.as_fd()).map_err(blind)? {
-            Sight::Whole => 0,
-            Sight::Barred => 1,
-        };
-        let own = std::process::id();
-        for pid in numbers(proc.as_fd()).map_err(blind)? {
-            match holders.process(proc.as_fd(), pid, own) {
-                Sight::Whole => {}
-                Sight::Barred => unseen += 1,
+        for user in 0..holders.processes.len() {
+            for number in 0..holders.processes[user].uses.len() {
+                let (inode, by) = holders.processes[user].uses[number];
+                holders.note(user, by, inode);
             }
         }
+        let unseen = holders.surroundings(proc.as_fd()).map_err(blind)?;
         // The first process of a pid namespace always exists. Where it does not show, others do not either.
         let hidden = seen::at(proc.as_fd(), OsStr::new("1")).is_err();
-        holders.view = match (hidden, unseen) {
+        let barred = holders.processes.iter().filter(|process| process.is_barred).count() as u64;
+        holders.view = match (hidden, unseen + barred) {
             (true, _) => ProcessView::Hidden,
             (false, 0) => ProcessView::Whole,
             (false, unseen) => ProcessView::Partly { unseen },
         };
         Ok(holders)
+    }
+
+    /// What was seen of the processes, for the next look.
+    pub(crate) fn take_processes(&mut self) -> Vec<Process> {
+        std::mem::take(&mut self.processes)
     }
 
     /// The users of this file, as numbers to be given to [`Holders::holder`].
@@ -138,9 +115,8 @@ impl Holders {
 
     /// One user, in core's words. A process's command is read now: few are ever told of.
     pub(crate) fn holder(&self, user: usize, by: By) -> Option<Holder> {
-        let pid = match self.users.get(user)? {
-            User::Process(pid) => *pid,
-            User::System(what) => return Some(Holder::System(what.clone())),
+        let Some(process) = self.processes.get(user) else {
+            return self.system.get(user - self.processes.len()).cloned().map(Holder::System);
         };
         let by = match by {
             By::WorkingDirectory => "cwd".to_owned(),
@@ -153,235 +129,85 @@ impl Holders {
             By::Layer => "a layer of an overlay in its namespace".to_owned(),
             By::System => "the system".to_owned(),
         };
-        Some(Holder::Process { pid, by, command: command_of(pid) })
+        Some(Holder::Process { pid: process.pid, by, command: process::command_of(process.pid) })
     }
 
-    fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, own: u32) -> Sight {
-        let Ok(dir) = seen::open_directory(proc, &name_of(pid)) else { return Sight::Whole };
-        let process = self.users.len();
-        self.users.push(User::Process(pid));
-        let files = if pid == own { Files::Ours } else { Files::Theirs };
-        let sight = match self.task(dir.as_fd(), process, files) {
-            Task::Whole => {
-                self.directories_of_threads(dir.as_fd(), process, pid);
-                Sight::Whole
-            }
-            Task::Barred => Sight::Barred,
-            Task::NoFiles => self.threads(dir.as_fd(), process, files),
-        };
-        match sight {
-            Sight::Barred if is_kernel_thread(&line(dir.as_fd(), "stat")) => Sight::Whole,
-            Sight::Barred | Sight::Whole => sight,
-        }
-    }
-
-    /// A thread may have a working directory of its own. One that ends meanwhile uses nothing any more.
-    fn directories_of_threads(&mut self, dir: BorrowedFd<'_>, process: usize, first: u32) {
-        // The kernel counts the threads as links: one thread alone needs no listing.
-        if seen::links(dir, OsStr::new("task")).is_ok_and(|links| links == LINKS_OF_ONE_THREAD) {
-            return;
-        }
-        let Ok(tasks) = seen::open_directory(dir, OsStr::new("task")) else { return };
-        let Ok(threads) = numbers(tasks.as_fd()) else { return };
-        for thread in threads.into_iter().filter(|thread| *thread != first) {
-            if let Ok(seen) = seen::followed(tasks.as_fd(), OsStr::new(&format!("{thread}/cwd"))) {
-                self.note(process, By::WorkingDirectory, &seen);
-            }
-        }
-    }
-
-    /// A process whose first thread has ended shows nothing of its own, and its other threads still run.
-    fn threads(&mut self, dir: BorrowedFd<'_>, process: usize, files: Files) -> Sight {
-        let Ok(tasks) = seen::open_directory(dir, OsStr::new("task")) else { return Sight::Whole };
-        let Ok(threads) = numbers(tasks.as_fd()) else { return Sight::Whole };
-        for thread in threads {
-            let Ok(dir) = seen::open_directory(tasks.as_fd(), &name_of(thread)) else { continue };
-            match self.task(dir.as_fd(), process, files) {
-                Task::Whole | Task::NoFiles => {}
-                Task::Barred => return Sight::Barred,
-            }
-        }
-        Sight::Whole
-    }
-
-    fn task(&mut self, dir: BorrowedFd<'_>, process: usize, files: Files) -> Task {
-        // The executable comes first: kernel threads have none, and on a quiet machine they are most of what runs.
-        let links = [("exe", By::Executable), ("cwd", By::WorkingDirectory), ("root", By::Root)];
-        for (link, by) in links {
-            match seen::followed(dir, OsStr::new(link)) {
-                Ok(seen) => self.note(process, by, &seen),
-                Err(error) if is_barred(&error) => return Task::Barred,
-                Err(_) if by == By::Executable && is_kernel_thread(&line(dir, "stat")) => return Task::Whole,
-                Err(_) if by == By::WorkingDirectory => return Task::NoFiles,
-                // An executable that was unlinked is in no directory.
-                Err(_) => {}
-            }
-        }
-        match files {
-            // Our own descriptors are how we look and lock.
-            Files::Ours => return Task::Whole,
-            Files::Theirs => {}
-        }
-        let opened = seen::open_directory(dir, OsStr::new("fd"));
-        let (descriptors, open) = match opened.and_then(|open| Ok((numbers(open.as_fd())?, open))) {
-            Ok(listed) => listed,
-            Err(error) if is_barred(&error) => return Task::Barred,
-            // It ended meanwhile.
-            Err(_) => return Task::Whole,
-        };
-        for number in descriptors {
-            // One that was closed meanwhile uses nothing any more.
-            let Ok(seen) = seen::followed(open.as_fd(), &name_of(number)) else { continue };
-            self.note(process, By::File(number), &seen);
-        }
-        match self.without_descriptors(dir, process) {
-            Err(error) if is_barred(&error) => Task::Barred,
-            // It ended meanwhile.
-            Err(_) | Ok(()) => Task::Whole,
-        }
-    }
-
-    fn without_descriptors(&mut self, dir: BorrowedFd<'_>, process: usize) -> io::Result<()> {
-        for inode in maps::mapped(dir)? {
-            self.note_inode(process, By::Mapping, inode);
-        }
-        let namespace = seen::followed(dir, OsStr::new("ns/mnt"))?.inode();
-        if self.namespaces.insert(namespace) {
-            let mounts = mounts::of(dir, &[Tie::Parent, Tie::Source, Tie::Layer])?;
-            if mounts.is_partial {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
-            for mount in mounts.found {
-                let by = match mount.tie {
-                    Tie::Parent => By::Mount,
-                    Tie::Source => By::MountOfIt,
-                    Tie::Layer => By::Layer,
-                };
-                self.note(process, by, &mount.file);
-            }
-        }
-        if self.networks.insert((seen::followed(dir, OsStr::new("ns/net"))?.inode(), namespace)) {
-            self.note_system(system::sockets(dir)?);
-        }
-        Ok(())
-    }
-
-    /// What belongs to no other process: devices, and the mounts and sockets of our own namespaces. What
-    /// is mounted inside a directory the walk meets by itself. A system without these lists has none.
-    fn surroundings(&mut self, proc: BorrowedFd<'_>) -> io::Result<Sight> {
+    /// What no process shows of itself: devices, and the mounts and sockets of every namespace that some
+    /// process is in. What is mounted in our own namespace inside a directory the walk meets by itself.
+    /// Returns in how many namespaces something could not be looked at.
+    fn surroundings(&mut self, proc: BorrowedFd<'_>) -> io::Result<u64> {
         let own = seen::open_directory(proc, &name_of(std::process::id()))?;
-        let own = own.as_fd();
-        let namespace = seen::followed(own, OsStr::new("ns/mnt"))?.inode();
-        self.namespaces.insert(namespace);
-        self.networks.insert((seen::followed(own, OsStr::new("ns/net"))?.inode(), namespace));
+        let (namespace, network) = process::namespaces(own.as_fd())?;
+        let (mut mounts, mut networks) = (HashSet::from([namespace]), HashSet::from([(namespace, network)]));
+        let mut unseen = u64::from(self.own_mounts(own.as_fd())?);
+        self.note_system(system::devices());
+        self.note_system(system::sockets(own.as_fd()).unwrap_or_else(|_| Vec::new()));
+        for user in 0..self.processes.len() {
+            let Some((namespace, network)) = self.processes[user].namespaces else { continue };
+            let (is_new, is_new_network) = (mounts.insert(namespace), networks.insert((namespace, network)));
+            if !is_new && !is_new_network {
+                continue;
+            }
+            let Ok(dir) = seen::open_directory(proc, &name_of(self.processes[user].pid)) else { continue };
+            if is_new {
+                unseen += u64::from(self.mounts_of(dir.as_fd(), user));
+            }
+            if is_new_network {
+                // One that ended meanwhile is no loss: another process of its namespace is asked, or none is in it.
+                self.note_system(system::sockets(dir.as_fd()).unwrap_or_else(|_| Vec::new()));
+            }
+        }
+        Ok(unseen)
+    }
+
+    /// The mounts of the namespace of one process; whether some could not be looked at.
+    fn mounts_of(&mut self, dir: BorrowedFd<'_>, user: usize) -> bool {
+        let mounts = match mounts::of(dir, &[Tie::Parent, Tie::Source, Tie::Layer]) {
+            Ok(mounts) => mounts,
+            Err(error) => return process::is_barred(&error),
+        };
+        for mount in mounts.found {
+            let by = match mount.tie {
+                Tie::Parent => By::Mount,
+                Tie::Source => By::MountOfIt,
+                Tie::Layer => By::Layer,
+            };
+            self.note(user, by, mount.file.inode());
+        }
+        mounts.is_partial
+    }
+
+    /// The same of our own namespace.
+    fn own_mounts(&mut self, own: BorrowedFd<'_>) -> io::Result<bool> {
         let mounts = mounts::of(own, &[Tie::Source, Tie::Layer])?;
-        let sight = if mounts.is_partial { Sight::Barred } else { Sight::Whole };
-        let mounts = mounts.found.into_iter().filter_map(|mount| {
+        self.note_system(mounts.found.into_iter().filter_map(|mount| {
             let at = escaped(&mount.point);
             match mount.tie {
                 Tie::Parent => None,
                 Tie::Source => Some((mount.file.inode(), format!("something of it is mounted at {at}"))),
                 Tie::Layer => Some((mount.file.inode(), format!("the overlay at {at} has a layer in it"))),
             }
-        });
-        let sockets = system::sockets(own).unwrap_or_else(|_| Vec::new());
-        self.note_system(mounts.chain(system::devices()).chain(sockets));
-        Ok(sight)
+        }));
+        Ok(mounts.is_partial)
     }
 
     fn note_system(&mut self, used: impl IntoIterator<Item = system::Used>) {
         for (inode, what) in used {
             // One socket shows in every mount namespace that shares its network.
             let is_known =
-                self.of(inode).any(|(user, _)| matches!(&self.users[user], User::System(known) if *known == what));
+                self.of(inode).any(|(user, by)| by == By::System && self.system[user - self.processes.len()] == what);
             if !is_known {
-                let user = self.users.len();
-                self.users.push(User::System(what));
-                self.note_inode(user, By::System, inode);
+                let user = self.processes.len() + self.system.len();
+                self.system.push(what);
+                self.note(user, By::System, inode);
             }
         }
     }
 
-    /// Pipes, sockets and devices are in no directory.
-    fn note(&mut self, user: usize, by: By, seen: &seen::Seen) {
-        if !matches!(seen.kind, FileType::RegularFile | FileType::Directory) {
-            return;
-        }
-        self.note_inode(user, by, seen.inode());
-    }
-
-    fn note_inode(&mut self, user: usize, by: By, inode: Inode) {
+    fn note(&mut self, user: usize, by: By, inode: Inode) {
         let earlier = self.by_file.insert(inode, self.uses.len());
         self.uses.push(Use { user, by, earlier });
     }
-}
-
-enum Task {
-    Whole,
-    Barred,
-    /// It has given its files up: a zombie, or a first thread that ended before the others.
-    NoFiles,
-}
-
-/// Whose descriptors are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Files {
-    Ours,
-    Theirs,
-}
-
-fn name_of(number: u32) -> OsString {
-    number.to_string().into()
-}
-
-/// The names in a directory that are numbers: processes, threads, descriptors. Others are no news.
-fn numbers(dir: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
-    let mut numbers = Vec::new();
-    let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
-    let mut entries = RawDir::new(dir, &mut buffer);
-    while let Some(entry) = entries.next() {
-        numbers.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
-    }
-    Ok(numbers)
-}
-
-/// A process's command name; empty when it ended meanwhile, which costs a name in a message.
-fn command_of(pid: u32) -> String {
-    let dir = open_proc().and_then(|proc| seen::open_directory(proc.as_fd(), &name_of(pid)));
-    dir.map_or_else(|_| String::new(), |dir| line(dir.as_fd(), "comm"))
-}
-
-fn is_barred(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
-/// Elsewhere than on Linux nothing shows who uses a directory, and what cannot be seen keeps.
-fn open_proc() -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let proc = rustix::fs::open(PROC, flags, Mode::empty())?;
-    #[cfg(target_os = "linux")]
-    if rustix::fs::fstatfs(&proc)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
-        return Ok(proc);
-    }
-    drop(proc);
-    Err(io::Error::other("it is not the kernel's view of processes"))
-}
-
-/// A one-line file of a process; empty when it cannot be read, which costs a name in a message.
-fn line(dir: BorrowedFd<'_>, name: &str) -> String {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut bytes = [0; LINE_BYTES];
-    // The kernel hands such a file out in one piece.
-    let read = rustix::fs::openat(dir, name, flags, Mode::empty()).and_then(|file| rustix::io::read(file, &mut bytes));
-    let length = read.unwrap_or(0);
-    OsStr::from_bytes(bytes[..length].trim_ascii_end()).to_string_lossy().into_owned()
-}
-
-/// The command's name stands in parentheses and may hold any character, so fields are counted after the last.
-fn is_kernel_thread(stat: &str) -> bool {
-    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
-    let flags = fields.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
 #[cfg(test)]
@@ -389,17 +215,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_threads_are_told_by_their_flags() {
-        assert!(is_kernel_thread("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
-        assert!(!is_kernel_thread("9 (a) b) S 1 9 9 0 -1 4194560 0 0"));
-        assert!(!is_kernel_thread(""));
-    }
-
-    #[test]
     fn our_own_working_directory_counts_and_our_own_descriptors_do_not() {
         let world = tempfile::tempdir().expect("because a temporary directory can be made");
         let open = std::fs::File::open(world.path()).unwrap();
-        let holders = Holders::snapshot().unwrap();
+        let holders = Holders::snapshot(Vec::new()).unwrap();
         assert_eq!(holders.of(seen::of(&open).unwrap().inode()).count(), 0);
         let here = seen::through(&std::env::current_dir().unwrap()).unwrap().inode();
         let own = std::process::id();

@@ -49,7 +49,14 @@ pub(crate) struct Met<'m> {
 impl Occupancy {
     /// Looks at every process and every lock that can be seen. `now` is the instant of the run.
     pub(crate) fn snapshot(now: Timestamp) -> Self {
-        Self { holders: Holders::snapshot(), locks: Locks::snapshot(), now }
+        Self { holders: Holders::snapshot(Vec::new()), locks: Locks::snapshot(), now }
+    }
+
+    /// Looks anew. Of processes that have slept since the last time it is known already what they use.
+    pub(crate) fn look_anew(&mut self) {
+        let before = self.holders.as_mut().map_or_else(|_| Vec::new(), Holders::take_processes);
+        self.holders = Holders::snapshot(before);
+        self.locks = Locks::snapshot();
     }
 
     /// The processes, for the walk to compare with; `None` when they cannot be seen.

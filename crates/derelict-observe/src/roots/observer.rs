@@ -48,13 +48,21 @@ struct Known {
     around: Surroundings,
     /// What the last re-check saw, to be compared by the second look.
     traced: Option<(Candidate, Trace)>,
-    /// Who used what at the last second look, and when that was.
-    lately: Option<(Instant, Occupancy)>,
+    /// Who used what at the last look at everybody, and when that was.
+    lately: (Instant, Occupancy),
 }
 
 /// How old a look at the processes may be for a re-check. It spares a directory in use from being fenced and put
 /// back; what decides is the second look, which always looks anew.
 const LATELY: Duration = Duration::from_secs(1);
+
+impl Known {
+    /// Looks anew at whoever has run since the last time.
+    fn look_at_everybody(&mut self) {
+        self.lately.0 = Instant::now();
+        self.lately.1.look_anew();
+    }
+}
 
 /// What one look at one directory came to.
 struct Look {
@@ -115,7 +123,7 @@ impl RootObserver {
         let scan = list::list(&self.spec.path).map_err(|error| self.absent(&error))?;
         let asked = self.ask(&scan, clock)?;
         let (around, borrowers) = self.around(&scan)?;
-        let occupancy = Occupancy::snapshot(self.now);
+        let (at, occupancy) = (Instant::now(), Occupancy::snapshot(self.now));
         let views = Views { spec: &self.spec, occupancy: &occupancy, around: &around };
         let (total, done) = (scan.found.len() as u64, std::sync::atomic::AtomicU64::new(0));
         let sightings = parallel::each(&scan.found, |found| {
@@ -133,7 +141,7 @@ impl RootObserver {
             processes: views.occupancy.view(),
             borrowers,
         };
-        self.known = Some(Known { scan, around, traced: None, lately: None });
+        self.known = Some(Known { scan, around, traced: None, lately: (at, occupancy) });
         Ok(survey)
     }
 
@@ -145,15 +153,15 @@ impl RootObserver {
     pub fn look_again(&mut self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Evidence, SourceLost> {
         let report = self.ask_again(candidate)?;
         let (known, spec) = (self.known.as_mut().ok_or_else(|| not_surveyed(&self.spec))?, &self.spec);
-        let lately = known.lately.take().filter(|(at, _)| at.elapsed() < LATELY);
-        let (at, occupancy) = lately.unwrap_or_else(|| (Instant::now(), Occupancy::snapshot(self.now)));
-        let views = Views { spec, occupancy: &occupancy, around: &known.around };
+        if known.lately.0.elapsed() >= LATELY {
+            known.look_at_everybody();
+        }
+        let views = Views { spec, occupancy: &known.lately.1, around: &known.around };
         let look = match known.scan.find(candidate) {
             Some(found) => views.look(&found.candidate, dir, report),
             None => blind_look(report, "it was not part of the survey"),
         };
         known.traced = Some((candidate.clone(), look.trace));
-        known.lately = Some((at, occupancy));
         Ok(look.evidence)
     }
 
@@ -170,12 +178,10 @@ impl RootObserver {
     ) -> Result<Evidence, SourceLost> {
         let report = self.ask_again(candidate)?;
         let known = self.known.as_mut().ok_or_else(|| not_surveyed(&self.spec))?;
-        let (at, occupancy) = (Instant::now(), Occupancy::snapshot(self.now));
-        let views = Views { spec: &self.spec, occupancy: &occupancy, around: &known.around };
+        known.look_at_everybody();
+        let views = Views { spec: &self.spec, occupancy: &known.lately.1, around: &known.around };
         let traced = known.traced.as_ref().filter(|(traced, _)| traced == candidate).map(|(_, trace)| *trace);
-        let evidence = views.second_look(candidate, dir, report, first, traced);
-        known.lately = Some((at, occupancy));
-        Ok(evidence)
+        Ok(views.second_look(candidate, dir, report, first, traced))
     }
 
     /// Reads every signal of a directory that was set aside by an earlier sweep: its row, who uses it or has

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use derelict_core::evidence::{Candidate, Evidence, Layout, Lease, Observed};
+use derelict_core::evidence::{Candidate, Evidence, Holder, Layout, Lease, Observed};
 use derelict_core::ids::{SourceId, Timestamp};
 use derelict_core::outcome::{Fate, FateName};
 use derelict_core::policy::{Policy, Window};
@@ -15,6 +15,8 @@ use derelict_core::ports::{LockBusy, SourceLost};
 use derelict_core::verdict::judge;
 use derelict_observe::roots::{EntryKind, Expected, NotSurveyed, Owners, RootObserver, RootSpec, RootSurvey, Shape};
 use derelict_observe::table::{IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot};
+
+use crate::world::Shell;
 
 const NOW: Timestamp = Timestamp::new(2_000_000_000, 0);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -225,6 +227,29 @@ fn what_is_written_between_the_re_check_and_the_second_look_keeps_it() {
     std::fs::write(path.join("home/late"), "work").unwrap();
     let second = observer.second_look(&candidate, dir.as_fd(), &first).unwrap();
     assert_eq!(Fate::Kept(judge(&second, &POLICY, NOW)).name(), FateName::Undetermined);
+}
+
+#[test]
+fn a_process_that_slept_through_every_look_is_seen_when_it_opens_something() {
+    let world = World::new();
+    let path = world.plain(0);
+    let mut shell = Shell::start();
+    let (mut observer, survey) = world.survey();
+    let candidate = survey.sightings[0].candidate.clone();
+    let first = look(&mut observer, &candidate).unwrap();
+    let dir = std::fs::File::open(&path).unwrap();
+    let used = [Holder::Process { pid: shell.pid(), by: "fd 3".into(), command: "sh".into() }];
+    // Children of other tests have copies of our descriptors for an instant.
+    let mut users = || match observer.second_look(&candidate, dir.as_fd(), &first).unwrap().uses {
+        Observed::Known(users) => users.into_iter().filter(|user| used.contains(user)).collect::<Vec<_>>(),
+        Observed::Unknown(blind) => panic!("{blind:?}"),
+    };
+    for _ in 0..20 {
+        assert_eq!((users(), users()), (vec![], vec![]));
+        shell.does(&format!("exec 3< {}/home", path.display()));
+        assert_eq!((users().as_slice(), users().as_slice()), (&used[..], &used[..]));
+        shell.does("exec 3<&-");
+    }
 }
 
 #[test]

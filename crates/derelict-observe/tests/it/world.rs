@@ -1,7 +1,7 @@
 //! A small devlaunch cache with a devpod that is a shell script, and guards for what tests leave behind.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -230,6 +230,34 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A shell that does one thing after another and sleeps in between; it ends with the test.
+pub(crate) struct Shell(Child);
+
+impl Shell {
+    pub(crate) fn start() -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while read -r line; do eval \"$line\"; echo; done"]);
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Returns when it is done.
+    pub(crate) fn does(&mut self, what: &str) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{what}").unwrap();
+        self.0.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
