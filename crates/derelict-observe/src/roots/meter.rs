@@ -69,7 +69,7 @@ impl<'g, 'v> LayoutMeter<'g, 'v> {
         if self.nested.is_some() {
             return;
         }
-        let in_home = self.homes.iter().any(|home| Path::new(OsStr::from_bytes(parent)).ends_with(home));
+        let in_home = self.homes.iter().any(|home| ends_with(parent, home.as_os_str().as_bytes()));
         if CHECKOUTS.contains(&name) || in_home || self.completes_bare(parent, name) {
             self.nested = Some(PathBuf::from(OsStr::from_bytes(parent)));
         }
@@ -98,6 +98,11 @@ impl Meter for LayoutMeter<'_, '_> {
     fn mount(&mut self, path: &[u8]) {
         self.gauge.mount(path);
     }
+}
+
+/// Whether a path ends in whole components of another.
+fn ends_with(path: &[u8], end: &[u8]) -> bool {
+    path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with(b"/"))
 }
 
 fn is(expected: EntryKind, kind: FileType) -> bool {

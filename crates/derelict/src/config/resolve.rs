@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use derelict_core::policy::Limits;
@@ -287,6 +287,6 @@ fn exactly(directories: &[impl AsRef<str>], files: &[impl AsRef<str>], homes: &[
     let entry = |name: &str, kind| Expected { name: name.to_owned(), kind };
     let directories = directories.iter().map(|name| entry(name.as_ref(), EntryKind::Directory));
     let files = files.iter().map(|name| entry(name.as_ref(), EntryKind::File));
-    let worktree_homes = homes.iter().map(|home| PathBuf::from(home.as_ref())).collect();
+    let worktree_homes = homes.iter().map(|home| Path::new(home.as_ref()).components().collect()).collect();
     Shape::Exactly { entries: directories.chain(files).collect(), worktree_homes }
 }
