@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::ids::{Digest, FileIdentity, NonEmpty, OwnerId, SourceId, Timestamp, WorkspaceName};
 
 /// A directory that could be a workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Candidate {
     /// Its own name below its parent.
     pub name: WorkspaceName,
@@ -20,7 +20,7 @@ pub struct Candidate {
 }
 
 /// A signal that was read, or could not be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Observed<T> {
     /// It was read, and this is its value.
     Known(T),
@@ -29,7 +29,7 @@ pub enum Observed<T> {
 }
 
 /// What could not be seen, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Blind {
     /// The signal that is missing.
     pub signal: Signal,
@@ -53,7 +53,7 @@ pub enum Signal {
 }
 
 /// All that was seen of one directory, from which [`crate::verdict::judge`] decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Evidence {
     sources: NonEmpty<SourceReport>,
     /// When the directory came to be or its top level last changed, whichever is later.
@@ -101,7 +101,7 @@ impl Evidence {
 }
 
 /// What one owner source says of one directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SourceReport {
     /// Who says it.
     pub source: SourceId,
@@ -132,7 +132,7 @@ impl SourceReport {
 }
 
 /// One owner's claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Who says so.
     pub source: SourceId,
@@ -145,7 +145,7 @@ pub struct Claim {
 }
 
 /// Where a claim points, decided by file identity and never by comparing strings.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClaimedPath {
     /// At the directory itself.
     Here,
@@ -158,7 +158,7 @@ pub enum ClaimedPath {
 }
 
 /// How long a claim holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Lease {
     /// As long as the source lists it.
     Standing,
@@ -172,7 +172,7 @@ pub enum Lease {
 }
 
 /// The top level of a directory against the layout that was expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// The source expects no particular layout: the unsaved-work proof decides instead.
     Any,
@@ -185,7 +185,7 @@ pub enum Layout {
 }
 
 /// Someone or something that uses the directory now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// A process with its working directory, root, executable or an open file inside.
     Process {
@@ -213,14 +213,14 @@ pub enum Holder {
 }
 
 /// The unsaved-work proof: one answer per channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Proof {
     /// The answers, in the order the channels were examined.
     pub channels: Vec<ChannelReport>,
 }
 
 /// One channel by which a directory can hold the only copy of something.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChannelReport {
     /// The channel's name, as in the documentation: `untracked`, `commits`, `stash`.
     pub channel: Channel,
@@ -235,7 +235,7 @@ pub struct ChannelReport {
 pub struct Channel(pub &'static str);
 
 /// The three answers a channel can give.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// Looked at, and nothing would be lost.
     Nothing,
@@ -246,7 +246,7 @@ pub enum Answer {
 }
 
 /// One thing that would be lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Loss {
     /// The channel it was found in.
     pub channel: Channel,

@@ -1,8 +1,10 @@
 //! Names and identities: what a directory is called, what makes it *that* directory, and the small
 //! values everything else is built from. No rule lives here.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::Digest as _;
 
@@ -101,7 +103,7 @@ impl Timestamp {
 
 /// Which owner source said something, for example `devpod`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SourceId(pub String);
+pub struct SourceId(pub Arc<str>);
 
 impl fmt::Display for SourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -139,13 +141,17 @@ impl fmt::Display for IntentId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// Takes text as it is written: the debug form of a large plan is never in memory as a whole.
+/// Takes what a value feeds to a hasher.
 struct Hashing(sha2::Sha256);
 
-impl fmt::Write for Hashing {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.update(text.as_bytes());
-        Ok(())
+impl Hasher for Hashing {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Not used: the whole digest is taken.
+    fn finish(&self) -> u64 {
+        0
     }
 }
 
@@ -156,12 +162,12 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// Digest of a value's debug form, which is total, ordered and the same for equal values of one
-    /// version of this program. That is all a plan's consent and a record's evidence need.
+    /// Digest of everything that tells a value from another one: the same for equal values of one version
+    /// of this program on one kind of machine. That is all a plan's consent and a record's evidence need.
     #[must_use]
-    pub fn of(value: &impl fmt::Debug) -> Self {
+    pub fn of(value: &(impl Hash + ?Sized)) -> Self {
         let mut hashing = Hashing(sha2::Sha256::new());
-        write!(hashing, "{value:?}").expect("because a digest takes everything");
+        value.hash(&mut hashing);
         Self(hashing.0.finalize().into())
     }
 
@@ -205,7 +211,7 @@ impl fmt::Debug for Digest {
 }
 
 /// A list that has at least one element.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NonEmpty<T>(Vec<T>);
 
 impl<T> NonEmpty<T> {

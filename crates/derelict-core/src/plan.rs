@@ -2,7 +2,7 @@
 //! a dry run and a live run build it here, with the same limits.
 
 use std::cmp::Reverse;
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 use crate::evidence::{Candidate, Evidence};
 use crate::ids::{Digest, NonEmpty};
@@ -26,7 +26,7 @@ pub struct Judged {
 /// A directory the plan would remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    judged: Judged,
+    judged: Box<Judged>,
     promoted: Option<Digest>,
 }
 
@@ -44,12 +44,16 @@ impl Removal {
     }
 }
 
+/// A directory that stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept(Box<Judged>);
+
 /// What goes, what stays, and what is beyond the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     removals: Vec<Removal>,
     beyond_limit: Vec<Removal>,
-    kept: Vec<Judged>,
+    kept: Vec<Kept>,
     limit: Option<Limit>,
     digest: Digest,
 }
@@ -89,17 +93,18 @@ impl Plan {
     #[must_use]
     pub fn new(judged: Vec<Judged>, selection: &Selection) -> Self {
         let (mut candidates, mut kept) = (Vec::new(), Vec::new());
-        for judged in judged {
+        // Each lies in one place from here on: a plan of a large root is sorted and split several times.
+        for judged in judged.into_iter().map(Box::new) {
             match promotion(&judged.verdict, selection.force) {
                 Promotion::Removable { promoted } => candidates.push(Removal { judged, promoted }),
-                Promotion::Stays => kept.push(judged),
+                Promotion::Stays => kept.push(Kept(judged)),
             }
         }
         candidates.sort_by_cached_key(|removal| {
             let postponed = selection.postponed.contains(&removal.judged.candidate.below_root);
             (postponed, biggest_first(&removal.judged))
         });
-        kept.sort_by_cached_key(biggest_first);
+        kept.sort_by_cached_key(|Kept(judged)| biggest_first(judged));
         let Selected { removals, beyond_limit, limit } = within(candidates, selection.limits);
         let digest = Digest::of(&(identify(&removals), identify(&beyond_limit), kept_digest(&kept)));
         Self { removals, beyond_limit, kept, limit, digest }
@@ -125,8 +130,8 @@ impl Plan {
 
     /// What stays, biggest first.
     #[must_use]
-    pub fn kept(&self) -> &[Judged] {
-        &self.kept
+    pub fn kept(&self) -> impl ExactSizeIterator<Item = &Judged> {
+        self.kept.iter().map(|Kept(judged)| &**judged)
     }
 
     /// What a person agrees to: directories by identity, their evidence, accepted losses, order.
@@ -189,8 +194,9 @@ fn promotion(verdict: &Verdict, force: Force) -> Promotion {
     }
 }
 
-fn biggest_first(judged: &Judged) -> (Reverse<u64>, PathBuf) {
-    (Reverse(judged.size.freed_alone().bytes), judged.candidate.below_root.clone())
+/// Places are compared as bytes: by components it would be most of the time that a large plan takes.
+fn biggest_first(judged: &Judged) -> (Reverse<u64>, OsString) {
+    (Reverse(judged.size.freed_alone().bytes), judged.candidate.below_root.clone().into_os_string())
 }
 
 struct Selected {
@@ -229,6 +235,6 @@ fn identify(removals: &[Removal]) -> Vec<(&Candidate, Digest, Option<Digest>)> {
         .collect()
 }
 
-fn kept_digest(kept: &[Judged]) -> Option<NonEmpty<(&Candidate, &Verdict)>> {
-    NonEmpty::from_vec(kept.iter().map(|judged| (&judged.candidate, &judged.verdict)).collect())
+fn kept_digest(kept: &[Kept]) -> Option<NonEmpty<(&Candidate, &Verdict)>> {
+    NonEmpty::from_vec(kept.iter().map(|Kept(judged)| (&judged.candidate, &judged.verdict)).collect())
 }

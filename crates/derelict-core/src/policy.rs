@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// What decides between a directory that may go and one that must stay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// How a claim that carries a last use is read.
     pub window: Window,
@@ -18,7 +18,7 @@ pub struct Policy {
 }
 
 /// How long a row without a standing claim keeps its directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Window {
     /// The source lists only living owners; a last use it gives is information, not a lease.
     Standing,
@@ -27,7 +27,7 @@ pub enum Window {
 }
 
 /// How much one sweep may take; what is beyond stays in the plan as such.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// At most this many directories.
     pub removals: Option<u64>,

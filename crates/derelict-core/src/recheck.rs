@@ -115,7 +115,7 @@ pub fn recheck<'lock, L>(planned: &Removal, evidence: &Evidence, verdict: Verdic
 }
 
 /// On which terms a directory was set aside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grace {
     /// When it is over.
     pub until: Timestamp,

@@ -38,7 +38,7 @@ pub struct Intent {
 }
 
 /// A directory that was set aside, as the journal knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SetAside {
     /// The intent it was set aside for.
     pub intent: IntentId,

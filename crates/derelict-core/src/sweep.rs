@@ -109,7 +109,7 @@ fn untouched(plan: &Plan, planned: &Fate, stop: StopReason) -> SweepReport {
 /// What the plan leaves: beyond the limits, or kept.
 fn not_taken(plan: &Plan) -> impl Iterator<Item = Settled> {
     let beyond = plan.beyond_limit().iter().map(|removal| unattempted(removal.judged(), Fate::BeyondLimit));
-    beyond.chain(plan.kept().iter().map(|judged| unattempted(judged, Fate::Kept(judged.verdict.clone()))))
+    beyond.chain(plan.kept().map(|judged| unattempted(judged, Fate::Kept(judged.verdict.clone()))))
 }
 
 fn unattempted(judged: &Judged, fate: Fate) -> Settled {

@@ -11,7 +11,7 @@ use crate::ids::{Digest, NonEmpty, Timestamp};
 use crate::policy::{Policy, Window};
 
 /// What is to be done with a directory. Four arms because there are four decisions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// A living owner claims it: keep.
     Referenced(Claim),
@@ -24,7 +24,7 @@ pub enum Verdict {
 }
 
 /// What holds an orphan back, if anything.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Orphan {
     /// Something keeps it for now.
     Held(NonEmpty<Hold>),
@@ -35,7 +35,7 @@ pub enum Orphan {
 }
 
 /// A reason to keep an orphan that is no loss.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Hold {
     /// Made or changed inside the window.
     Fresh {

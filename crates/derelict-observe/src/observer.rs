@@ -318,8 +318,8 @@ impl<'v> Views<'v> {
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
         let mut gauge = Gauge::new(shown, self.occupancy.holders(), &is_watched);
         derelict_git::measure(dir, &mut gauge);
-        let Gauged { size, uses, met, trace } = gauge.finish();
-        let inside = Met { inside: uses, by_git: Vec::new(), completeness: &size.completeness };
+        let Gauged { size, uses, met, trace, is_marked } = gauge.finish();
+        let inside = Met { inside: uses, by_git: Vec::new(), is_marked, completeness: &size.completeness };
         let uses = self.occupancy.uses(&seen, shown, dir, inside);
         let untouched = traced.is_some_and(|(candidate, before)| *candidate == found.candidate && *before == trace);
         let proof = if untouched {
@@ -352,8 +352,8 @@ impl<'v> Views<'v> {
             let examined = unsaved::examine(dir, shown, self.around, &mut gauge);
             (Observed::Known(examined.proof), examined.holders)
         };
-        let Gauged { size, uses, met, trace } = gauge.finish();
-        let inside = Met { inside: uses, by_git: git_locks, completeness: &size.completeness };
+        let Gauged { size, uses, met, trace, is_marked } = gauge.finish();
+        let inside = Met { inside: uses, by_git: git_locks, is_marked, completeness: &size.completeness };
         let uses = self.occupancy.uses(&seen, shown, dir, inside);
         let reports = self.claims.reports(found, &met);
         Look { evidence: evidence(reports, Observed::Known(seen.touched()), uses, proof), size, trace }

@@ -172,7 +172,7 @@ fn unknown<T>(signal: &Observed<T>) -> Value {
 
 fn source_json(report: &SourceReport) -> Value {
     json!({
-        "source": report.source.0,
+        "source": *report.source.0,
         "claims": match &report.claims {
             Observed::Known(claims) => claims.iter().map(claim_json).collect(),
             Observed::Unknown(_) => Value::Null,

@@ -121,7 +121,7 @@ impl Findings {
 
     /// The exit code that the verdicts alone ask for.
     pub(crate) fn exit_of_verdicts(&self) -> Exit {
-        let undetermined = self.plan.kept().iter().any(|judged| match &judged.verdict {
+        let undetermined = self.plan.kept().any(|judged| match &judged.verdict {
             Verdict::Undetermined(_) => true,
             Verdict::Referenced(_) | Verdict::Disputed(_) | Verdict::Orphaned(_) => false,
         });

@@ -114,7 +114,7 @@ fn plan(findings: &Findings) -> Value {
         "digest": plan.digest().to_string(),
         "removals": plan.removals().iter().map(removal).collect::<Vec<_>>(),
         "beyond_limit": plan.beyond_limit().iter().map(removal).collect::<Vec<_>>(),
-        "kept": plan.kept().iter().map(|judged| row(judged, Promotion::None)).collect::<Vec<_>>(),
+        "kept": plan.kept().map(|judged| row(judged, Promotion::None)).collect::<Vec<_>>(),
         "frees": size(&plan.frees()),
         "stale_records": findings.stale_records,
         "grace_seconds": findings.grace.map(|grace| grace.as_secs()),

@@ -239,7 +239,7 @@ fn end_unbegun(
     let plan = &findings.plan;
     let removals = plan.removals().iter().map(|removal| (removal.judged(), Fate::NotReached));
     let beyond = plan.beyond_limit().iter().map(|removal| (removal.judged(), Fate::BeyondLimit));
-    let kept = plan.kept().iter().map(|judged| (judged, Fate::Kept(judged.verdict.clone())));
+    let kept = plan.kept().map(|judged| (judged, Fate::Kept(judged.verdict.clone())));
     let settled = removals.chain(beyond).chain(kept).map(|(judged, fate)| Settled {
         candidate: judged.candidate.clone(),
         intent: None,

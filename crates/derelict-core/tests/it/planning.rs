@@ -20,7 +20,7 @@ fn names(removals: &[Removal]) -> Vec<String> {
 }
 
 fn kept(plan: &Plan) -> Vec<String> {
-    plan.kept().iter().map(|judged| String::from_utf8_lossy(judged.candidate.name.as_bytes()).into_owned()).collect()
+    plan.kept().map(|judged| String::from_utf8_lossy(judged.candidate.name.as_bytes()).into_owned()).collect()
 }
 
 fn some() -> Vec<Judged> {

@@ -14,6 +14,7 @@ use derelict_git::{Meter, Stat};
 use rustix::fs::FileType;
 
 use crate::probes::holders::{By, Holders};
+use crate::probes::marker;
 use crate::seen::Inode;
 
 /// Bytes of the blocks that `stat` counts.
@@ -32,6 +33,7 @@ pub(crate) struct Gauge<'v> {
     users: BTreeMap<usize, By>,
     met: BTreeSet<Inode>,
     newest: (i64, u32),
+    is_marked: bool,
 }
 
 /// What was collected.
@@ -44,6 +46,8 @@ pub(crate) struct Gauged {
     pub(crate) met: BTreeSet<Inode>,
     /// What tells whether anything inside was written since.
     pub(crate) trace: Trace,
+    /// Whether a marker may lie in it: one was met, or not everything could be read.
+    pub(crate) is_marked: bool,
 }
 
 /// How many entries lie inside, and when the newest of them was last changed. Whoever writes, makes,
@@ -79,6 +83,7 @@ impl<'v> Gauge<'v> {
             users: BTreeMap::new(),
             met: BTreeSet::new(),
             newest: (i64::MIN, 0),
+            is_marked: false,
         }
     }
 
@@ -86,6 +91,7 @@ impl<'v> Gauge<'v> {
     pub(crate) fn finish(self) -> Gauged {
         let mut linked: Vec<LinkedInode> = self.linked.into_values().collect();
         linked.sort_by_key(|inode| (inode.dev, inode.ino));
+        let is_marked = self.is_marked || self.unread.is_some();
         let completeness = match self.unread {
             None => Completeness::Exact,
             Some(why) => Completeness::AtLeast { why },
@@ -98,6 +104,7 @@ impl<'v> Gauge<'v> {
             uses: processes.chain(self.mounts).collect(),
             met: self.met,
             trace: Trace { entries: self.entries, newest: self.newest },
+            is_marked,
         }
     }
 
@@ -110,6 +117,7 @@ impl Meter for Gauge<'_> {
     fn seen(&mut self, path: &[u8], stat: &Stat) {
         if !path.is_empty() {
             self.newest = self.newest.max(stat.ctime);
+            self.is_marked |= path == marker::NAME.as_bytes();
         }
         let inode = Inode { dev: stat.dev, ino: stat.ino };
         let bytes = stat.blocks.saturating_mul(BLOCK);

@@ -10,7 +10,7 @@ use derelict_core::ids::Timestamp;
 use crate::files::{self, Symlinks};
 
 /// The marker's name.
-const NAME: &str = ".derelict-keep";
+pub(crate) const NAME: &str = ".derelict-keep";
 
 /// How much of a marker is read: a reason and a date.
 const BYTES: u64 = 4096;

@@ -42,6 +42,8 @@ pub(crate) struct Met<'m> {
     pub(crate) inside: Vec<Holder>,
     /// Git's lock files, and dependents.
     pub(crate) by_git: Vec<Holder>,
+    /// Whether a marker may be among it.
+    pub(crate) is_marked: bool,
     /// Whether all of it was read.
     pub(crate) completeness: &'m Completeness,
 }
@@ -71,7 +73,7 @@ impl Occupancy {
 
     /// Puts the signals of one open directory together.
     pub(crate) fn uses(&self, seen: &Seen, shown: &Path, dir: BorrowedFd<'_>, met: Met<'_>) -> Observed<Vec<Holder>> {
-        let Met { inside: mut uses, by_git, completeness } = met;
+        let Met { inside: mut uses, by_git, is_marked, completeness } = met;
         if seen.is_mount_root() {
             uses.push(Holder::Mount(shown.to_path_buf()));
         }
@@ -83,7 +85,9 @@ impl Occupancy {
             uses.push(Holder::DirectoryLock);
         }
         uses.extend(by_git);
-        uses.extend(marker::hold(dir, self.now));
+        if is_marked {
+            uses.extend(marker::hold(dir, self.now));
+        }
         match completeness {
             Completeness::AtLeast { why } if uses.is_empty() => {
                 Observed::Unknown(Blind { signal: Signal::Use, why: why.clone() })

@@ -249,7 +249,8 @@ impl RootObserver {
     /// A row whose last use is not known says nothing, unless it holds the directory anyway.
     fn claims(&self, rows: &[Row]) -> SourceReport {
         let source = &self.spec.source;
-        let mut claims = Vec::new();
+        // Most owners have one row, and there may be very many of them.
+        let mut claims = Vec::with_capacity(rows.len());
         let mut not_known = None;
         for row in rows {
             let claim =
@@ -347,12 +348,13 @@ impl Views<'_> {
                 (Layout::Any, examined.proof, examined.holders)
             }
         };
-        let Gauged { size, uses: inside, trace, met: _ } = gauge.finish();
+        let Gauged { size, uses: inside, trace, is_marked, met: _ } = gauge.finish();
         let layout = match &size.completeness {
             Completeness::AtLeast { why } if layout == Layout::Expected => unknown(Signal::Layout, why),
             Completeness::AtLeast { .. } | Completeness::Exact => Observed::Known(layout),
         };
-        let uses = self.occupancy.uses(&seen, shown, dir, Met { inside, by_git, completeness: &size.completeness });
+        let uses =
+            self.occupancy.uses(&seen, shown, dir, Met { inside, by_git, is_marked, completeness: &size.completeness });
         // A directory's own time of change is when it was made: what runs in it later does not touch it.
         let touched = Observed::Known(seen.modified);
         let evidence = evidence(report, touched, layout, uses, Observed::Known(proof));
@@ -375,8 +377,8 @@ impl Views<'_> {
         };
         let mut gauge = Gauge::new(shown, self.occupancy.holders(), &|_| false);
         derelict_git::measure(dir, &mut gauge);
-        let Gauged { size, uses: inside, trace, met: _ } = gauge.finish();
-        let met = Met { inside, by_git: Vec::new(), completeness: &size.completeness };
+        let Gauged { size, uses: inside, trace, is_marked, met: _ } = gauge.finish();
+        let met = Met { inside, by_git: Vec::new(), is_marked, completeness: &size.completeness };
         let uses = self.occupancy.uses(&seen, shown, dir, met);
         let written = "something in it was written after the last look";
         let (layout, proof) = if traced == Some(trace) {

@@ -20,5 +20,5 @@ pub(crate) const DEVLAUNCH: &str = "devlaunch";
 
 /// A source by its name.
 pub(crate) fn id(name: &str) -> SourceId {
-    SourceId(name.to_owned())
+    SourceId(name.into())
 }

@@ -83,7 +83,7 @@ fn a_record_of_a_live_owner_elsewhere_disputes_the_clone() {
         [("path", "disputed"), ("by-id", "disputed"), ("leaf", "disputed"), ("free", "nobody"), ("home", "referenced")];
     assert_eq!(world.owned(), said(expected));
     let survey = world.survey();
-    let claims = of(&survey, "path").evidence.sources().iter().find(|report| report.source.0 == "devlaunch");
+    let claims = of(&survey, "path").evidence.sources().iter().find(|report| &*report.source.0 == "devlaunch");
     let Observed::Known(claims) = &claims.expect("because records were read").claims else {
         panic!("records are readable")
     };

@@ -160,7 +160,7 @@ fn check(approved: &ApprovedPlan, report: &SweepReport, before: u64, ground: &mu
     let plan = approved.plan();
     let planned = plan.removals().iter().chain(plan.beyond_limit()).map(|removal| &removal.judged().candidate);
     let mut planned: Vec<u64> =
-        planned.chain(plan.kept().iter().map(|judged| &judged.candidate)).map(|one| one.identity.ino).collect();
+        planned.chain(plan.kept().map(|judged| &judged.candidate)).map(|one| one.identity.ino).collect();
     let mut told: Vec<u64> = report.settled.iter().map(|settled| settled.candidate.identity.ino).collect();
     planned.sort_unstable();
     told.sort_unstable();

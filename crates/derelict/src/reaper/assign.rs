@@ -101,7 +101,7 @@ fn source_name(owner: &Owner) -> &'static str {
 }
 
 fn owners(owner: &Owner) -> Owners {
-    let source = SourceId(source_name(owner).to_owned());
+    let source = SourceId(source_name(owner).into());
     let table: Box<dyn OwnerTable> = match owner {
         Owner::Nobody => return Owners::Nobody,
         Owner::Postgres { settings, asking } => {

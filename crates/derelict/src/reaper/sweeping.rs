@@ -245,7 +245,7 @@ impl Sweeping<'_> {
     fn spec(&self) -> RootSpec {
         RootSpec {
             path: self.assignment.path.clone(),
-            source: derelict_core::ids::SourceId(self.assignment.source.clone()),
+            source: derelict_core::ids::SourceId(self.assignment.source.as_str().into()),
             shape: self.assignment.shape.clone(),
             cutoff: self.now.before(self.assignment.idle),
         }

@@ -25,7 +25,7 @@ pub(crate) fn plan(out: &mut Out, paint: Paint, findings: &Findings, detail: Det
     removals(out, paint, findings);
     set_aside(out, paint, findings);
     stale_records(out, paint, findings);
-    kept(out, paint, findings.plan.kept());
+    kept(out, paint, &findings.plan.kept().collect::<Vec<_>>());
     remarks(out, paint, findings, detail);
     alarms(out, paint, findings);
 }
@@ -121,15 +121,15 @@ fn stale_records(out: &mut Out, paint: Paint, findings: &Findings) {
 }
 
 /// The kept directories by verdict, those first that a person can do something about.
-fn kept(out: &mut Out, paint: Paint, kept: &[Judged]) {
+fn kept(out: &mut Out, paint: Paint, kept: &[&Judged]) {
     if kept.is_empty() {
         return;
     }
     out.blank();
     out.line(paint.heading(&format!("Kept {}", text::count(kept.len() as u64, text::DIRECTORY))));
-    let names = name_columns(kept.iter());
+    let names = name_columns(kept.iter().copied());
     for (label, meaning) in GROUPS {
-        let group: Vec<_> = kept.iter().filter(|judged| verdict_label(&judged.verdict) == label).collect();
+        let group: Vec<_> = kept.iter().copied().filter(|judged| verdict_label(&judged.verdict) == label).collect();
         if group.is_empty() {
             continue;
         }
