@@ -20,6 +20,7 @@ use crate::cache::Cache;
 use crate::claims::Claims;
 use crate::environment::Environment;
 use crate::place::Placer;
+use crate::probes::accounting::Accounting;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
 use crate::probes::holders::Holders;
 use crate::probes::locks::Locks;
@@ -312,7 +313,7 @@ impl<'v> Views<'v> {
             Err(error) => return self.blind_look(found, &format!("cannot read {}: {error}", escaped(shown))).evidence,
         };
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
-        let mut gauge = Gauge::new(shown, self.holders.as_ref().ok(), &is_watched);
+        let mut gauge = Gauge::new(shown, Accounting::of(dir), self.holders.as_ref().ok(), &is_watched);
         derelict_git::measure(dir, &mut gauge);
         let Gauged { size, uses, met, trace } = gauge.finish();
         let uses = self.uses(&seen, found, dir, uses, Vec::new(), &size.completeness);
@@ -338,7 +339,7 @@ impl<'v> Views<'v> {
             Err(why) => return self.blind_look(found, &why),
         };
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
-        let mut gauge = Gauge::new(shown, self.holders.as_ref().ok(), &is_watched);
+        let mut gauge = Gauge::new(shown, Accounting::of(dir), self.holders.as_ref().ok(), &is_watched);
         let claimed = depth == Depth::Verdict && self.claims.owns(found);
         let (proof, git_locks) = if claimed {
             derelict_git::measure(dir, &mut gauge);

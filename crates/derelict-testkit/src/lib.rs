@@ -8,6 +8,7 @@
 pub mod devlaunch;
 pub mod git;
 pub mod guards;
+pub mod image;
 pub mod records;
 pub mod run;
 pub mod scratch;
