@@ -98,7 +98,6 @@ impl<'p, J: Send> Crew<'p, J> {
             }
             next = self.next(pile, scope, work);
         }
-        member.hand.rest();
     }
 
     /// The next job; none when all are done. Calls for another hand where one may pay.

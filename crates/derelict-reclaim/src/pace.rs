@@ -6,7 +6,7 @@
 //! hands go on freely, look at the clock now and then, and tell each other little.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,7 @@ pub(crate) struct Pacer {
     turned: Condvar,
     /// Whether each call has to be asked for.
     strict: AtomicBool,
+    operations: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -92,7 +93,19 @@ impl Pacer {
         let bucket = pace.operations_per_second.map(Bucket::new);
         let strict = AtomicBool::new(bucket.is_some());
         let state = State { bucket, backoff: Backoff::new(), under_way: 0, not_before: Duration::ZERO };
-        Self { pace, begun: Instant::now(), state: Mutex::new(state), turned: Condvar::new(), strict }
+        Self {
+            pace,
+            begun: Instant::now(),
+            state: Mutex::new(state),
+            turned: Condvar::new(),
+            strict,
+            operations: AtomicU64::new(0),
+        }
+    }
+
+    /// How many operations were asked for by hands that are at rest.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
     }
 
     /// Whether it is not the number of hands that bounds what is under way.
@@ -179,7 +192,7 @@ impl<'p> Hand<'p> {
         let latency = asked.elapsed();
         self.latencies.push(latency);
         if self.latencies.len() >= TOLD || latency >= TOLD_AT_ONCE {
-            self.rest();
+            self.tell();
         }
         answer
     }
@@ -190,9 +203,16 @@ impl<'p> Hand<'p> {
     }
 
     /// Tells what it has learned.
-    pub(crate) fn rest(&mut self) {
+    fn tell(&mut self) {
         self.pacer.learn(&mut self.pacer.state(), &self.latencies);
         self.latencies.clear();
+    }
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.tell();
+        self.pacer.operations.fetch_add(self.operations, Ordering::Relaxed);
     }
 }
 
@@ -210,9 +230,9 @@ mod tests {
             let pacer = Pacer::new(pace);
             let mut hand = Hand::new(&pacer);
             (0..1_000).for_each(|_| hand.call(Call::Unlink, || ()));
-            hand.rest();
+            drop(hand);
             assert!(!pacer.strict.load(Ordering::Relaxed));
-            assert_eq!((hand.operations(), pacer.state().under_way), (1_000, 0));
+            assert_eq!((pacer.operations(), pacer.state().under_way), (1_000, 0));
         }
     }
 

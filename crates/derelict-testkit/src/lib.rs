@@ -12,6 +12,7 @@ pub mod image;
 pub mod records;
 pub mod run;
 pub mod scratch;
+pub mod slow;
 pub mod standard;
 pub mod states;
 pub mod terminal;

@@ -2,8 +2,11 @@
 
 mod bench;
 mod ci;
+mod discarding;
 mod floor;
+mod manners;
 mod measure;
+mod shapes;
 mod sweep;
 mod tidy;
 
@@ -14,7 +17,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
 chores:
   ci                                   all checks and all tests
   tidy                                 the rules of the house that no compiler knows
-  bench [--runs N] [--cache-script S]  how fast `prune` answers, beside what the file system allows";
+  bench [--runs N] [--cache-script S]  how fast `prune` answers, beside what the file system allows
+  bench discard [--runs N]             how fast a tree is removed, beside `rm -rf` and others
+  bench pace [--seconds N]             what others feel meanwhile, on a slow file system";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use derelict_core::evidence::{Candidate, Evidence, Layout, Observed, Proof, SourceReport};
 use derelict_core::ids::{FileIdentity, SourceId, Timestamp, WorkspaceName};
-use derelict_core::outcome::Fate;
 use derelict_core::plan::{ApprovedPlan, Consent, Judged, Plan};
 use derelict_core::policy::{Force, Limits, Policy, Window};
 use derelict_core::ports::{Observe, SourceLost};
@@ -30,7 +29,7 @@ pub(crate) const WORKSPACES: &str = "repos/bench/shape";
 /// Some instant: nothing here depends on when it is.
 const NOW: Timestamp = Timestamp::new(1_800_000_000, 0);
 
-/// Removes every workspace of a cache, and prints how many operations a second were allowed.
+/// Removes every workspace of a cache, and prints how many entries that were and how many operations it took.
 pub(crate) fn run(cache: &Path, state: &Path, courtesy: &str, per_second: &str) -> anyhow::Result<()> {
     let courtesy = match courtesy {
         "yielding" => Courtesy::Yielding,
@@ -41,22 +40,22 @@ pub(crate) fn run(cache: &Path, state: &Path, courtesy: &str, per_second: &str) 
     let pace = Pace { operations_per_second: std::num::NonZeroU32::new(per_second), courtesy };
     let mut journal = Journal::open(state)?;
     let root = Root::open(&cache.join("repos"))?;
-    let reclaimer = Reclaimer::new(root, DevlaunchRecords::new(cache), journal.id().clone()).with_pace(pace);
+    let records = DevlaunchRecords::new(cache);
+    let mut reclaimer = Reclaimer::new(root, records, journal.id().clone()).with_pace(pace);
     let approved = approved(candidates(cache)?)?;
     let world = sweep::World {
         observe: &mut AllGarbage,
         lock: &mut DevlaunchLocks::new(cache),
-        reclaim: &mut { reclaimer },
+        reclaim: &mut reclaimer,
         journal: &mut journal,
     };
     let report = sweep(&approved, &policy(), NOW, world, || false, |_| {});
-    let settled = report.tally();
-    let (removed, all) = (settled.of("removed"), settled.scanned());
-    if removed != all {
-        let stuck = report.settled.iter().find(|settled| !matches!(&settled.fate, Fate::Settled(outcome) if matches!(outcome, derelict_core::outcome::Outcome::Removed { .. })));
-        bail!("{removed} of {all} were removed: {stuck:?}");
+    let tally = report.tally();
+    if tally.of("removed") != tally.scanned() {
+        let stuck = report.settled.iter().map(|settled| &settled.fate).find(|fate| fate.label() != "removed");
+        bail!("{} of {} were removed: {stuck:?}", tally.of("removed"), tally.scanned());
     }
-    println!("{} entries", report.discarded().entries);
+    println!("{} {}", report.discarded().entries, reclaimer.operations());
     Ok(())
 }
 
