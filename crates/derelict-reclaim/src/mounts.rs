@@ -15,10 +15,10 @@ use derelict_core::outcome::Refusal;
 use rustix::fs::{FileType, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use crate::beneath::{NotEntered, enter};
+use crate::beneath::{NotEntered, enter_by};
 use crate::crew::{Member, Room, work_through};
 use crate::descend::{Descent, Left, Lost, Reading, is_dot, read_buffer};
-use crate::pace::{Call, Hand, Pacer};
+use crate::pace::{Ask, Call, Hand, Pacer};
 use crate::stat::{Crossing, Seen, seen, seen_at, words};
 
 /// The table of what is mounted where, as this process sees it.
@@ -114,7 +114,7 @@ impl Proof {
             Job::List(node) => node,
             Job::Enter(above, name) => {
                 let Some(room) = member.room() else { return self.incomplete.store(true, Ordering::Relaxed) };
-                match member.hand.call(Call::Other, || enter(above.dir.as_fd(), &self.top, &name)) {
+                match enter_by(member, above.dir.as_fd(), &self.top, &name) {
                     Ok((dir, _)) => Arc::new(Node { dir, name, above: Some(above), _room: Some(room) }),
                     Err(NotEntered::Failed(Errno::MFILE | Errno::NFILE)) => {
                         return self.incomplete.store(true, Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl Proof {
                 member.put([Job::List(Arc::clone(node))]);
                 break;
             }
-            let read = if emptied { member.hand.call(Call::Other, || entries.next()) } else { entries.next() };
+            let read = if emptied { member.call(Call::List, || entries.next()) } else { entries.next() };
             let Some(Ok(entry)) = read else { break };
             let name = entry.file_name();
             if !is_dot(name) && is_directory(node.dir.as_fd(), name, entry.file_type()) {
@@ -178,7 +178,7 @@ fn prove_one_by_one(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(), Refu
     let mut buffer = read_buffer();
     loop {
         if let Some(name) = walk.next_waiting() {
-            match hand.call(Call::Other, || walk.enter(&name)) {
+            match walk.enter(&mut hand, &name) {
                 Ok(()) | Err(NotEntered::Gone | NotEntered::NotADirectory | NotEntered::Failed(_)) => {}
                 Err(why @ (NotEntered::Crossing(_) | NotEntered::Replaced)) => {
                     return Err(Refusal { path: walk.shown(tree, Some(&name)), why: why.to_string() });
@@ -187,7 +187,7 @@ fn prove_one_by_one(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(), Refu
             continue;
         }
         match walk.frame().reading {
-            Reading::More => hand.call(Call::Other, || collect(&mut walk, &mut buffer)),
+            Reading::More => hand.call(Call::List, || collect(&mut walk, &mut buffer)),
             Reading::Done => match walk.leave() {
                 Ok(Left::Top) => return Ok(()),
                 Ok(Left::Child { .. }) => {}

@@ -11,13 +11,16 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
+pub(crate) use crate::backoff::Call;
 use crate::bucket::Bucket;
 
-/// An unlink that takes longer than this waits for something that others may be waiting for, too.
+/// A call that takes longer than this even in quiet waits for something that others may be waiting for, too.
 const SLOW: Duration = Duration::from_micros(250);
 
-/// One in so many unlinks is timed while the hands go on freely.
-const TIMED: u64 = 16;
+/// The first calls of a hand are timed, and one in so many while the hands go on freely. It is no
+/// round number, so that what comes in turns is met in turns.
+const FIRST_TIMED: u64 = 24;
+const TIMED: u64 = 17;
 
 /// So many latencies are told at a time…
 const TOLD: usize = 8;
@@ -70,13 +73,18 @@ struct State {
     not_before: Duration,
 }
 
-/// What a call is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// The unlink of something that is no directory: these are compared with each other.
-    Unlink,
-    /// Anything else.
-    Other,
+/// Whoever asks something of a file system, each call when it is time for it.
+pub(crate) trait Ask {
+    fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T;
+}
+
+/// Asks at once: for the few calls around a removal.
+pub(crate) struct AtOnce;
+
+impl Ask for AtOnce {
+    fn call<T>(&mut self, _: Call, ask: impl FnOnce() -> T) -> T {
+        ask()
+    }
 }
 
 /// One thread's share in it.
@@ -84,8 +92,7 @@ pub(crate) enum Call {
 pub(crate) struct Hand<'p> {
     pacer: &'p Pacer,
     operations: u64,
-    unlinks: u64,
-    latencies: Vec<Duration>,
+    latencies: Vec<(Call, Duration)>,
 }
 
 impl Pacer {
@@ -149,52 +156,23 @@ impl Pacer {
         let mut state = self.state();
         state.under_way -= 1;
         if self.pace.courtesy == Courtesy::Yielding {
-            if call == Call::Unlink {
-                self.learn(&mut state, &[latency]);
-            }
+            self.learn(&mut state, &[(call, latency)]);
             state.not_before = self.begun.elapsed() + state.backoff.pause_after(latency);
         }
         drop(state);
         self.turned.notify_one();
     }
 
-    fn learn(&self, state: &mut State, latencies: &[Duration]) {
-        latencies.iter().for_each(|latency| state.backoff.took(*latency));
-        let is_slow = state.backoff.quiet().is_some_and(|quiet| quiet >= SLOW);
+    fn learn(&self, state: &mut State, latencies: &[(Call, Duration)]) {
+        latencies.iter().for_each(|(call, latency)| state.backoff.took(*call, *latency));
+        let is_slow = self.pace.courtesy == Courtesy::Yielding && state.backoff.is_slower_than(SLOW);
         self.strict.store(state.bucket.is_some() || is_slow, Ordering::Relaxed);
     }
 }
 
 impl<'p> Hand<'p> {
     pub(crate) fn new(pacer: &'p Pacer) -> Self {
-        Self { pacer, operations: 0, unlinks: 0, latencies: Vec::with_capacity(TOLD) }
-    }
-
-    /// Asks something of the file system, when it is time for it.
-    pub(crate) fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T {
-        self.operations += 1;
-        if self.pacer.strict.load(Ordering::Relaxed) {
-            self.pacer.ask();
-            let asked = Instant::now();
-            let answer = ask();
-            self.pacer.answered(call, asked.elapsed());
-            return answer;
-        }
-        if call == Call::Other || self.pacer.pace.courtesy == Courtesy::Unyielding {
-            return ask();
-        }
-        self.unlinks += 1;
-        if self.unlinks > TOLD as u64 && !self.unlinks.is_multiple_of(TIMED) {
-            return ask();
-        }
-        let asked = Instant::now();
-        let answer = ask();
-        let latency = asked.elapsed();
-        self.latencies.push(latency);
-        if self.latencies.len() >= TOLD || latency >= TOLD_AT_ONCE {
-            self.tell();
-        }
-        answer
+        Self { pacer, operations: 0, latencies: Vec::with_capacity(TOLD) }
     }
 
     /// How many operations it has asked for.
@@ -206,6 +184,31 @@ impl<'p> Hand<'p> {
     fn tell(&mut self) {
         self.pacer.learn(&mut self.pacer.state(), &self.latencies);
         self.latencies.clear();
+    }
+}
+
+impl Ask for Hand<'_> {
+    fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T {
+        self.operations += 1;
+        if self.pacer.strict.load(Ordering::Relaxed) {
+            self.pacer.ask();
+            let asked = Instant::now();
+            let answer = ask();
+            self.pacer.answered(call, asked.elapsed());
+            return answer;
+        }
+        let is_timed = self.operations <= FIRST_TIMED || self.operations.is_multiple_of(TIMED);
+        if !is_timed || self.pacer.pace.courtesy == Courtesy::Unyielding {
+            return ask();
+        }
+        let asked = Instant::now();
+        let answer = ask();
+        let latency = asked.elapsed();
+        self.latencies.push((call, latency));
+        if self.latencies.len() >= TOLD || latency >= TOLD_AT_ONCE {
+            self.tell();
+        }
+        answer
     }
 }
 
@@ -240,7 +243,7 @@ mod tests {
     fn slow_answers_have_each_call_asked_for_and_only_where_others_matter() {
         for (courtesy, strict) in [(Courtesy::Yielding, true), (Courtesy::Unyielding, false)] {
             let pacer = Pacer::new(pace(None, courtesy));
-            pacer.learn(&mut pacer.state(), &[Duration::from_millis(3); 16]);
+            pacer.learn(&mut pacer.state(), &[(Call::Unlink, Duration::from_millis(3)); 16]);
             assert_eq!(pacer.wants_every_hand(), strict);
         }
     }

@@ -20,6 +20,9 @@ const FAR: Slowness = Slowness { travel: Duration::from_millis(7), service: Dura
 /// How long somebody works between two of his files.
 const THINKS: Duration = Duration::from_millis(40);
 
+/// How long a removal has been at work when somebody comes.
+const AT_WORK: Duration = Duration::from_secs(5);
+
 /// A rate that the file system in memory can hold many times over.
 const RATE: u32 = 5_000;
 
@@ -89,6 +92,8 @@ fn felt(beside: Option<Remover>, time: Duration) -> anyhow::Result<Vec<Duration>
         Some(remover) => Some(remover.command(&slow.path().join("cache"), &state)?.spawn()?),
         None => None,
     };
+    // He comes while it is at work. Nothing is judged by this wait: it only lets both meet.
+    std::thread::sleep(AT_WORK);
     let worked = work(&slow.path().join("somebody"), time);
     if let Some(other) = &mut other {
         if let Some(ended) = other.try_wait()? {
