@@ -4,13 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use crate::git::{shell, tool};
+use crate::guards::Mounted;
 use crate::scratch::{Scratch, mkdir};
 
 /// A mounted image, unmounted and deleted when dropped.
 #[derive(Debug)]
 pub struct Image {
     at: PathBuf,
-    // Deleted after the unmounting.
+    // In this order, and after the image is unmounted.
+    _memory: Option<Mounted>,
     _scratch: Scratch,
 }
 
@@ -22,14 +24,28 @@ impl Image {
     /// When that fails, as it does for anybody but the superuser and without the tools of the kind.
     #[must_use]
     pub fn new(kind: &str, mebibytes: u64) -> Self {
+        Self::make(kind, mebibytes, Scratch::new(), None)
+    }
+
+    /// The same with the image in memory: for measurements that are not about a disk.
+    ///
+    /// # Panics
+    /// When that fails.
+    #[must_use]
+    pub fn in_memory(kind: &str, mebibytes: u64) -> Self {
         let scratch = Scratch::new();
+        let memory = Mounted::tmpfs(scratch.path());
+        Self::make(kind, mebibytes, scratch, Some(memory))
+    }
+
+    fn make(kind: &str, mebibytes: u64, scratch: Scratch, memory: Option<Mounted>) -> Self {
         let at = scratch.path().join("mounted");
         mkdir(&at);
         let make = format!(
             "truncate -s {mebibytes}M image\nmkfs.{kind} -q image >mkfs.log 2>&1\nmount -o loop,noatime image mounted"
         );
         shell(scratch.path(), &make, &[]);
-        Self { at, _scratch: scratch }
+        Self { at, _memory: memory, _scratch: scratch }
     }
 
     /// Where it is mounted.
