@@ -137,11 +137,27 @@ pub(crate) fn enter_by(
     top: &Seen,
     name: &CStr,
 ) -> Result<(OwnedFd, Seen), NotEntered> {
-    let expected = asks.call(Call::Look, || seen_at(parent, name)).map_err(absent)?;
+    let expected = look(asks, parent, name)?;
+    enter_seen(asks, parent, top, name, &expected)
+}
+
+/// Looks at an entry before it is entered.
+pub(crate) fn look(asks: &mut impl Ask, parent: BorrowedFd<'_>, name: &CStr) -> Result<Seen, NotEntered> {
+    asks.call(Call::Look, || seen_at(parent, name)).map_err(absent)
+}
+
+/// Opens an entry as a directory of the same tree, if it is still what was seen there.
+pub(crate) fn enter_seen(
+    asks: &mut impl Ask,
+    parent: BorrowedFd<'_>,
+    top: &Seen,
+    name: &CStr,
+    expected: &Seen,
+) -> Result<(OwnedFd, Seen), NotEntered> {
     if expected.kind != FileType::Directory {
         return Err(NotEntered::NotADirectory);
     }
-    if let Some(crossing) = top.crossing(&expected) {
+    if let Some(crossing) = top.crossing(expected) {
         return Err(NotEntered::Crossing(crossing));
     }
     let dir = asks.call(Call::Open, || rustix::fs::openat(parent, name, LISTED, Mode::empty())).map_err(absent)?;
