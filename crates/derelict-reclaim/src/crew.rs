@@ -15,7 +15,7 @@ use crate::width::Width;
 
 /// How long the first hand works alone before it calls for others: what is done by then is not
 /// worth a thread.
-const ALONE: Duration = Duration::from_micros(500);
+const ALONE: Duration = Duration::from_micros(250);
 
 /// How often it is looked whether more hands pay.
 const OVERSEES: Duration = Duration::from_millis(10);

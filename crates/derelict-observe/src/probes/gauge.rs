@@ -204,6 +204,18 @@ mod tests {
     }
 
     #[test]
+    fn a_total_is_that_of_du_to_the_byte() {
+        let image = derelict_testkit::image::Image::new("ext4", 300);
+        let workspace = image.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        fill(&workspace);
+        let mut du = derelict_testkit::git::tool("du");
+        let told = String::from_utf8(du.args(["-s", "-B1"]).arg(&workspace).output().unwrap().stdout).unwrap();
+        let told: u64 = told.split_whitespace().next().unwrap().parse().unwrap();
+        assert_eq!(gauged(&workspace, &|_| false).size.freed_alone().bytes, told);
+    }
+
+    #[test]
     fn shared_extents_make_the_number_an_upper_bound() {
         let image = derelict_testkit::image::Image::new("btrfs", 300);
         let (kept, workspace) = (image.path().join("kept"), image.path().join("workspace"));
