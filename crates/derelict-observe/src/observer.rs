@@ -21,6 +21,7 @@ use crate::claims::Claims;
 use crate::environment::Environment;
 use crate::parallel;
 use crate::place::Placer;
+use crate::probes::accounting::Accounting;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
 use crate::probes::occupancy::{self, Met, Occupancy};
 use crate::probes::unsaved;
@@ -316,7 +317,7 @@ impl<'v> Views<'v> {
             Err(error) => return self.blind_look(found, &format!("cannot read {}: {error}", escaped(shown))).evidence,
         };
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
-        let mut gauge = Gauge::new(shown, self.occupancy.holders(), &is_watched);
+        let mut gauge = Gauge::new(shown, Accounting::of(dir), self.occupancy.holders(), &is_watched);
         derelict_git::measure(dir, &mut gauge);
         let Gauged { size, uses, met, trace, is_marked } = gauge.finish();
         let inside = Met { inside: uses, by_git: Vec::new(), is_marked, completeness: &size.completeness };
@@ -343,7 +344,7 @@ impl<'v> Views<'v> {
             Err(why) => return self.blind_look(found, &why),
         };
         let is_watched = |inode: Inode| self.claims.is_watched(inode);
-        let mut gauge = Gauge::new(shown, self.occupancy.holders(), &is_watched);
+        let mut gauge = Gauge::new(shown, Accounting::of(dir), self.occupancy.holders(), &is_watched);
         let claimed = depth == Depth::Verdict && self.claims.owns(found);
         let (proof, git_locks) = if claimed {
             derelict_git::measure(dir, &mut gauge);

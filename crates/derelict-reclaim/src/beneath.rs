@@ -14,6 +14,7 @@ use derelict_core::ids::FileIdentity;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::pace::{Ask, AtOnce, Call};
 use crate::stat::{Crossing, Seen, seen, seen_at, words};
 
 /// How directories are opened: to be listed, never through a symbolic link.
@@ -126,15 +127,41 @@ pub(crate) fn find(root: &Root, below_root: &Path) -> Result<Place, Obstacle> {
 /// Opens an entry of a directory as a directory of the same tree. `top` is any directory of the
 /// tree: what is on another mount or device than it is not entered.
 pub(crate) fn enter(parent: BorrowedFd<'_>, top: &Seen, name: &CStr) -> Result<(OwnedFd, Seen), NotEntered> {
-    let expected = seen_at(parent, name).map_err(absent)?;
+    enter_by(&mut AtOnce, parent, top, name)
+}
+
+/// The same, each call when it is time for it.
+pub(crate) fn enter_by(
+    asks: &mut impl Ask,
+    parent: BorrowedFd<'_>,
+    top: &Seen,
+    name: &CStr,
+) -> Result<(OwnedFd, Seen), NotEntered> {
+    let expected = look(asks, parent, name)?;
+    enter_seen(asks, parent, top, name, &expected)
+}
+
+/// Looks at an entry before it is entered.
+pub(crate) fn look(asks: &mut impl Ask, parent: BorrowedFd<'_>, name: &CStr) -> Result<Seen, NotEntered> {
+    asks.call(Call::Look, || seen_at(parent, name)).map_err(absent)
+}
+
+/// Opens an entry as a directory of the same tree, if it is still what was seen there.
+pub(crate) fn enter_seen(
+    asks: &mut impl Ask,
+    parent: BorrowedFd<'_>,
+    top: &Seen,
+    name: &CStr,
+    expected: &Seen,
+) -> Result<(OwnedFd, Seen), NotEntered> {
     if expected.kind != FileType::Directory {
         return Err(NotEntered::NotADirectory);
     }
-    if let Some(crossing) = top.crossing(&expected) {
+    if let Some(crossing) = top.crossing(expected) {
         return Err(NotEntered::Crossing(crossing));
     }
-    let dir = rustix::fs::openat(parent, name, LISTED, Mode::empty()).map_err(absent)?;
-    let found = seen(&dir).map_err(NotEntered::Failed)?;
+    let dir = asks.call(Call::Open, || rustix::fs::openat(parent, name, LISTED, Mode::empty())).map_err(absent)?;
+    let found = asks.call(Call::Confirm, || seen(&dir)).map_err(NotEntered::Failed)?;
     if let Some(crossing) = top.crossing(&found) {
         return Err(NotEntered::Crossing(crossing));
     }

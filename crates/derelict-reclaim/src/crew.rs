@@ -10,12 +10,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use crate::pace::{Hand, Pacer};
+use crate::pace::{Ask, Call, Hand, Pacer};
 use crate::width::Width;
 
 /// How long the first hand works alone before it calls for others: what is done by then is not
 /// worth a thread.
-const ALONE: Duration = Duration::from_micros(500);
+const ALONE: Duration = Duration::from_micros(250);
+
+/// How often it is looked whether more hands pay.
+const OVERSEES: Duration = Duration::from_millis(10);
+
+/// How many operations a hand keeps to itself before it tells.
+const TELLS: u64 = 4;
 
 /// A part of the descriptors this process may have: the rest is for everybody else in it.
 const SHARE_OF_DESCRIPTORS: u64 = 4;
@@ -33,6 +39,7 @@ const LEVELS_OF_A_HAND: usize = 8;
 pub(crate) struct Crew<'p, J> {
     pile: Mutex<Pile<J>>,
     turned: Condvar,
+    over: Condvar,
     pacer: &'p Pacer,
     begun: Instant,
     done: AtomicU64,
@@ -49,12 +56,13 @@ struct Pile<J> {
     asleep: usize,
     /// How many may have one at a time.
     allowed: usize,
+    has_foreman: bool,
     width: Width,
 }
 
 /// What one hand works with: its pace, and the crew it belongs to.
 pub(crate) struct Member<'c, 'p, J> {
-    pub(crate) hand: Hand<'p>,
+    hand: Hand<'p>,
     crew: &'c Crew<'p, J>,
     counted: u64,
 }
@@ -65,8 +73,17 @@ pub(crate) fn work_through<J: Send>(pacer: &Pacer, first: J, work: impl Fn(J, &m
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let width = Width::new(cores, descriptors.most / LEVELS_OF_A_HAND);
     let crew = Crew {
-        pile: Mutex::new(Pile { jobs: vec![first], hands: 1, busy: 0, asleep: 0, allowed: 1, width }),
+        pile: Mutex::new(Pile {
+            jobs: vec![first],
+            hands: 1,
+            busy: 0,
+            asleep: 0,
+            allowed: 1,
+            has_foreman: false,
+            width,
+        }),
         turned: Condvar::new(),
+        over: Condvar::new(),
         pacer,
         begun: Instant::now(),
         done: AtomicU64::new(0),
@@ -93,12 +110,12 @@ impl<'p, J: Send> Crew<'p, J> {
             member.tell();
             let mut pile = self.pile();
             pile.busy -= 1;
-            if pile.busy == 0 && pile.jobs.is_empty() {
+            if pile.is_worked_through() {
                 self.turned.notify_all();
+                self.over.notify_all();
             }
             next = self.next(pile, scope, work);
         }
-        member.hand.rest();
     }
 
     /// The next job; none when all are done. Calls for another hand where one may pay.
@@ -113,33 +130,75 @@ impl<'p, J: Send> Crew<'p, J> {
         J: 'scope,
     {
         loop {
-            let elapsed = self.begun.elapsed();
-            let found = pile.width.allowed(elapsed, self.done.load(Ordering::Relaxed));
-            pile.allowed = if self.pacer.wants_every_hand() { pile.width.most() } else { found };
+            let elapsed = self.allow(&mut pile);
             if pile.busy < pile.allowed
                 && let Some(job) = pile.jobs.pop()
             {
                 pile.busy += 1;
-                let another = !pile.jobs.is_empty() && pile.busy < pile.allowed;
-                if another && pile.asleep > 0 {
-                    self.turned.notify_one();
-                } else if another && elapsed >= ALONE && pile.hands < pile.allowed {
-                    pile.hands += 1;
-                    let called = std::thread::Builder::new().spawn_scoped(scope, || self.serve(scope, work));
-                    if called.is_err() {
-                        // Threads are short: those that are here do it.
-                        pile.hands -= 1;
+                if elapsed >= ALONE {
+                    self.call_for_another(&mut pile, scope, work);
+                    if pile.hands > 1 && !pile.has_foreman {
+                        // Without one, only hands that are done with a job would call for more.
+                        pile.has_foreman =
+                            std::thread::Builder::new().spawn_scoped(scope, || self.oversee(scope, work)).is_ok();
                     }
                 }
                 return Some(job);
             }
-            if pile.busy == 0 && pile.jobs.is_empty() {
+            if pile.is_worked_through() {
                 return None;
             }
             pile.asleep += 1;
             pile = self.turned.wait(pile).unwrap_or_else(PoisonError::into_inner);
             pile.asleep -= 1;
         }
+    }
+
+    fn allow(&self, pile: &mut Pile<J>) -> Duration {
+        let elapsed = self.begun.elapsed();
+        let found = pile.width.allowed(elapsed, self.done.load(Ordering::Relaxed));
+        pile.allowed = if self.pacer.wants_every_hand() { pile.width.most() } else { found };
+        elapsed
+    }
+
+    /// Wakes a hand, or calls for a new one, if there is something for it to do.
+    fn call_for_another<'scope, W>(&'scope self, pile: &mut Pile<J>, scope: &'scope Scope<'scope, '_>, work: &'scope W)
+    where
+        W: Fn(J, &mut Member<'_, 'p, J>) + Sync,
+        J: 'scope,
+    {
+        if pile.jobs.is_empty() || pile.busy >= pile.allowed {
+            return;
+        }
+        if pile.asleep > 0 {
+            self.turned.notify_one();
+        } else if pile.hands < pile.allowed {
+            pile.hands += 1;
+            if std::thread::Builder::new().spawn_scoped(scope, || self.serve(scope, work)).is_err() {
+                // Threads are short: those that are here do it.
+                pile.hands -= 1;
+            }
+        }
+    }
+
+    /// Sees to it that there are as many hands as pay, however long each is busy with its job.
+    fn oversee<'scope, W>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope W)
+    where
+        W: Fn(J, &mut Member<'_, 'p, J>) + Sync,
+        J: 'scope,
+    {
+        let mut pile = self.pile();
+        while !pile.is_worked_through() {
+            self.allow(&mut pile);
+            self.call_for_another(&mut pile, scope, work);
+            (pile, _) = self.over.wait_timeout(pile, OVERSEES).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<J> Pile<J> {
+    fn is_worked_through(&self) -> bool {
+        self.busy == 0 && self.jobs.is_empty()
     }
 }
 
@@ -166,11 +225,23 @@ impl<J: Send> Member<'_, '_, J> {
     pub(crate) fn room(&self) -> Option<Room> {
         self.crew.descriptors.take()
     }
+}
 
+impl<J> Member<'_, '_, J> {
     fn tell(&mut self) {
         let counted = self.hand.operations();
         self.crew.done.fetch_add(counted - self.counted, Ordering::Relaxed);
         self.counted = counted;
+    }
+}
+
+impl<J> Ask for Member<'_, '_, J> {
+    fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T {
+        let answer = self.hand.call(call, ask);
+        if self.hand.operations() - self.counted >= TELLS {
+            self.tell();
+        }
+        answer
     }
 }
 
@@ -207,13 +278,13 @@ impl Drop for Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::{Call, Pace};
+    use crate::pace::Pace;
 
     /// Counts down from `from` in jobs of two children each.
     fn counted(from: u32) -> u64 {
         let counted = AtomicU64::new(0);
         work_through(&Pacer::new(Pace::FULL), from, |job, member| {
-            member.hand.call(Call::Other, || counted.fetch_add(1, Ordering::Relaxed));
+            member.call(Call::Look, || counted.fetch_add(1, Ordering::Relaxed));
             if job > 0 {
                 member.put([job - 1, job - 1]);
             }

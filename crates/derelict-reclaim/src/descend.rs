@@ -18,7 +18,8 @@ use std::rc::Rc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::beneath::{NotEntered, enter};
+use crate::beneath::{NotEntered, enter_by};
+use crate::pace::Ask;
 use crate::stat::{Seen, seen, words};
 
 /// How many directories below the top are held open. Two would do: the rest saves reopening.
@@ -154,8 +155,8 @@ impl Descent {
     }
 
     /// Goes down into a directory of the current one.
-    pub(crate) fn enter(&mut self, name: &CStr) -> Result<(), NotEntered> {
-        let (dir, found) = enter(self.current().as_fd(), &self.top_seen, name)?;
+    pub(crate) fn enter(&mut self, asks: &mut impl Ask, name: &CStr) -> Result<(), NotEntered> {
+        let (dir, found) = enter_by(asks, self.current().as_fd(), &self.top_seen, name)?;
         if self.open.len() == WINDOW {
             self.open.pop_front();
         }
@@ -228,6 +229,7 @@ mod tests {
     use std::fs::{File, create_dir_all, rename};
 
     use super::*;
+    use crate::pace::AtOnce;
 
     fn descent(path: &Path) -> Descent {
         Descent::new(File::open(path).unwrap().into()).unwrap()
@@ -242,7 +244,7 @@ mod tests {
         walk.wait(c"a");
         let name = walk.next_waiting().unwrap();
         assert_eq!(name.as_c_str(), c"a");
-        walk.enter(&name).unwrap();
+        walk.enter(&mut AtOnce, &name).unwrap();
         assert_eq!(walk.next_waiting(), None);
         walk.wait(c"inner");
         assert_eq!(walk.next_waiting().as_deref(), Some(c"inner"));
@@ -258,7 +260,7 @@ mod tests {
         let depth = 3 * WINDOW;
         create_dir_all(world.path().join("d/".repeat(depth))).unwrap();
         let mut walk = descent(world.path());
-        (0..depth).for_each(|_| walk.enter(c"d").unwrap());
+        (0..depth).for_each(|_| walk.enter(&mut AtOnce, c"d").unwrap());
         assert_eq!(walk.open.len(), WINDOW);
         for level in (0..depth).rev() {
             walk.leave().unwrap();
@@ -266,7 +268,7 @@ mod tests {
         }
         assert!(matches!(walk.leave(), Ok(Left::Top)));
 
-        (0..depth).for_each(|_| walk.enter(c"d").unwrap());
+        (0..depth).for_each(|_| walk.enter(&mut AtOnce, c"d").unwrap());
         let half = world.path().join("d/".repeat(depth / 2));
         rename(half, world.path().join("elsewhere")).unwrap();
         for _ in 0..depth / 2 {

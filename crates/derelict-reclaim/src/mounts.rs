@@ -4,25 +4,28 @@
 //! Two witnesses: the table of mounts, which is cheap and knows mounted files too, and a walk over
 //! every directory, which needs no table and cannot be misled by how paths are spelled.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use derelict_core::outcome::Refusal;
 use rustix::fs::{FileType, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use crate::beneath::{NotEntered, enter};
+use crate::beneath::{NotEntered, enter_seen, look};
 use crate::crew::{Member, Room, work_through};
 use crate::descend::{Descent, Left, Lost, Reading, is_dot, read_buffer};
-use crate::pace::{Call, Hand, Pacer};
+use crate::pace::{Ask, Call, Hand, Pacer};
 use crate::stat::{Crossing, Seen, seen, seen_at, words};
 
 /// The table of what is mounted where, as this process sees it.
 const MOUNT_TABLE: &str = "/proc/self/mountinfo";
+
+/// The links of a directory that holds no other: its name, and the dot in it.
+const OWN_LINKS: u32 = 2;
 
 /// So many directories of one directory are put up to be looked at before it is read on.
 const LISTED_AT_A_TIME: usize = 1024;
@@ -73,9 +76,21 @@ pub(crate) fn prove_absent(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(
     let refuse = |errno| Refusal { path: tree.to_owned(), why: words(errno) };
     let top_seen = seen(&top).map_err(refuse)?;
     rustix::fs::seek(&top, SeekFrom::Start(0)).map_err(refuse)?;
-    let proof = Proof { top: top_seen, refusal: Mutex::new(None), incomplete: AtomicBool::new(false) };
+    let proof = Proof {
+        top: top_seen,
+        refusal: Mutex::new(None),
+        incomplete: AtomicBool::new(false),
+        counts_links: AtomicBool::new(false),
+    };
     let again = rustix::io::fcntl_dupfd_cloexec(&top, 0).map_err(refuse)?;
-    let node = Arc::new(Node { dir: top, name: CString::default(), above: None, _room: None });
+    let node = Arc::new(Node {
+        dir: top,
+        name: CString::default(),
+        above: None,
+        links: top_seen.links,
+        listed: AtomicU32::new(0),
+        _room: None,
+    });
     work_through(pacer, Job::List(node), |job, member| proof.work(job, tree, member));
     match proof.refusal.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(refusal) => Err(refusal),
@@ -90,6 +105,9 @@ struct Proof {
     refusal: Mutex<Option<Refusal>>,
     /// Something was passed over for lack of room.
     incomplete: AtomicBool,
+    /// A directory was met that has a link for each directory it holds, as the dots in them are: on
+    /// such a file system one with two links holds none.
+    counts_links: AtomicBool,
 }
 
 /// A directory that is open for as long as one below it waits to be looked at.
@@ -97,6 +115,9 @@ struct Node {
     dir: OwnedFd,
     name: CString,
     above: Option<Arc<Node>>,
+    links: u32,
+    /// How many directories it was found to hold.
+    listed: AtomicU32,
     _room: Option<Room>,
 }
 
@@ -114,8 +135,12 @@ impl Proof {
             Job::List(node) => node,
             Job::Enter(above, name) => {
                 let Some(room) = member.room() else { return self.incomplete.store(true, Ordering::Relaxed) };
-                match member.hand.call(Call::Other, || enter(above.dir.as_fd(), &self.top, &name)) {
-                    Ok((dir, _)) => Arc::new(Node { dir, name, above: Some(above), _room: Some(room) }),
+                match self.enter(&above, &name, member) {
+                    Ok(Some((dir, links))) => {
+                        let above = Some(above);
+                        Arc::new(Node { dir, name, above, links, listed: AtomicU32::new(0), _room: Some(room) })
+                    }
+                    Ok(None) => return,
                     Err(NotEntered::Failed(Errno::MFILE | Errno::NFILE)) => {
                         return self.incomplete.store(true, Ordering::Relaxed);
                     }
@@ -131,6 +156,26 @@ impl Proof {
         self.list(&node, member);
     }
 
+    /// Opens a directory that may hold others, and says how many links it has.
+    ///
+    /// One that holds none has been looked at, and that is all there is to it: nothing can be mounted
+    /// on a directory that is not there. Some file systems tell two links of every directory, so what
+    /// is told is believed only where links were found to be counted.
+    fn enter(
+        &self,
+        above: &Node,
+        name: &CStr,
+        member: &mut Member<'_, '_, Job>,
+    ) -> Result<Option<(OwnedFd, u32)>, NotEntered> {
+        let found = look(member, above.dir.as_fd(), name)?;
+        let holds_none = found.links == OWN_LINKS && self.counts_links.load(Ordering::Relaxed);
+        if holds_none && found.kind == FileType::Directory && self.top.crossing(&found).is_none() {
+            return Ok(None);
+        }
+        let (dir, found) = enter_seen(member, above.dir.as_fd(), &self.top, name, &found)?;
+        Ok(Some((dir, found.links)))
+    }
+
     fn refusal(&self) -> std::sync::MutexGuard<'_, Option<Refusal>> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,19 +183,33 @@ impl Proof {
     fn list(&self, node: &Arc<Node>, member: &mut Member<'_, '_, Job>) {
         let (mut buffer, mut below) = (read_buffer(), Vec::new());
         let mut entries = RawDir::new(node.dir.as_fd(), &mut buffer);
+        let before = node.listed.load(Ordering::Relaxed);
+        let mut rest = None;
         loop {
             let emptied = entries.is_buffer_empty();
             if emptied && below.len() >= LISTED_AT_A_TIME {
-                member.put([Job::List(Arc::clone(node))]);
+                rest = Some(Job::List(Arc::clone(node)));
                 break;
             }
-            let read = if emptied { member.hand.call(Call::Other, || entries.next()) } else { entries.next() };
-            let Some(Ok(entry)) = read else { break };
+            let read = if emptied { member.call(Call::List, || entries.next()) } else { entries.next() };
+            let entry = match read {
+                Some(Ok(entry)) => entry,
+                Some(Err(_)) => break,
+                None => {
+                    let holds = before + below.len() as u32;
+                    if holds > 0 && node.links == OWN_LINKS.saturating_add(holds) {
+                        self.counts_links.store(true, Ordering::Relaxed);
+                    }
+                    break;
+                }
+            };
             let name = entry.file_name();
             if !is_dot(name) && is_directory(node.dir.as_fd(), name, entry.file_type()) {
                 below.push(Job::Enter(Arc::clone(node), name.to_owned()));
             }
         }
+        node.listed.store(before + below.len() as u32, Ordering::Relaxed);
+        member.put(rest);
         if !below.is_empty() && !member.put_if_room(below) {
             self.incomplete.store(true, Ordering::Relaxed);
         }
@@ -178,7 +237,7 @@ fn prove_one_by_one(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(), Refu
     let mut buffer = read_buffer();
     loop {
         if let Some(name) = walk.next_waiting() {
-            match hand.call(Call::Other, || walk.enter(&name)) {
+            match walk.enter(&mut hand, &name) {
                 Ok(()) | Err(NotEntered::Gone | NotEntered::NotADirectory | NotEntered::Failed(_)) => {}
                 Err(why @ (NotEntered::Crossing(_) | NotEntered::Replaced)) => {
                     return Err(Refusal { path: walk.shown(tree, Some(&name)), why: why.to_string() });
@@ -187,7 +246,7 @@ fn prove_one_by_one(top: OwnedFd, tree: &Path, pacer: &Pacer) -> Result<(), Refu
             continue;
         }
         match walk.frame().reading {
-            Reading::More => hand.call(Call::Other, || collect(&mut walk, &mut buffer)),
+            Reading::More => hand.call(Call::List, || collect(&mut walk, &mut buffer)),
             Reading::Done => match walk.leave() {
                 Ok(Left::Top) => return Ok(()),
                 Ok(Left::Child { .. }) => {}

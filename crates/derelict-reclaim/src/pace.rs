@@ -6,18 +6,21 @@
 //! hands go on freely, look at the clock now and then, and tell each other little.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
+pub(crate) use crate::backoff::Call;
 use crate::bucket::Bucket;
 
-/// An unlink that takes longer than this waits for something that others may be waiting for, too.
+/// A call that takes longer than this even in quiet waits for something that others may be waiting for, too.
 const SLOW: Duration = Duration::from_micros(250);
 
-/// One in so many unlinks is timed while the hands go on freely.
-const TIMED: u64 = 16;
+/// The first calls of a hand are timed, and one in so many while the hands go on freely. It is no
+/// round number, so that what comes in turns is met in turns.
+const FIRST_TIMED: u64 = 24;
+const TIMED: u64 = 17;
 
 /// So many latencies are told at a time…
 const TOLD: usize = 8;
@@ -59,6 +62,7 @@ pub(crate) struct Pacer {
     turned: Condvar,
     /// Whether each call has to be asked for.
     strict: AtomicBool,
+    operations: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -69,13 +73,18 @@ struct State {
     not_before: Duration,
 }
 
-/// What a call is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// The unlink of something that is no directory: these are compared with each other.
-    Unlink,
-    /// Anything else.
-    Other,
+/// Whoever asks something of a file system, each call when it is time for it.
+pub(crate) trait Ask {
+    fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T;
+}
+
+/// Asks at once: for the few calls around a removal.
+pub(crate) struct AtOnce;
+
+impl Ask for AtOnce {
+    fn call<T>(&mut self, _: Call, ask: impl FnOnce() -> T) -> T {
+        ask()
+    }
 }
 
 /// One thread's share in it.
@@ -83,8 +92,7 @@ pub(crate) enum Call {
 pub(crate) struct Hand<'p> {
     pacer: &'p Pacer,
     operations: u64,
-    unlinks: u64,
-    latencies: Vec<Duration>,
+    latencies: Vec<(Call, Duration)>,
 }
 
 impl Pacer {
@@ -92,7 +100,19 @@ impl Pacer {
         let bucket = pace.operations_per_second.map(Bucket::new);
         let strict = AtomicBool::new(bucket.is_some());
         let state = State { bucket, backoff: Backoff::new(), under_way: 0, not_before: Duration::ZERO };
-        Self { pace, begun: Instant::now(), state: Mutex::new(state), turned: Condvar::new(), strict }
+        Self {
+            pace,
+            begun: Instant::now(),
+            state: Mutex::new(state),
+            turned: Condvar::new(),
+            strict,
+            operations: AtomicU64::new(0),
+        }
+    }
+
+    /// How many operations were asked for by hands that are at rest.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
     }
 
     /// Whether it is not the number of hands that bounds what is under way.
@@ -136,52 +156,23 @@ impl Pacer {
         let mut state = self.state();
         state.under_way -= 1;
         if self.pace.courtesy == Courtesy::Yielding {
-            if call == Call::Unlink {
-                self.learn(&mut state, &[latency]);
-            }
+            self.learn(&mut state, &[(call, latency)]);
             state.not_before = self.begun.elapsed() + state.backoff.pause_after(latency);
         }
         drop(state);
         self.turned.notify_one();
     }
 
-    fn learn(&self, state: &mut State, latencies: &[Duration]) {
-        latencies.iter().for_each(|latency| state.backoff.took(*latency));
-        let is_slow = state.backoff.quiet().is_some_and(|quiet| quiet >= SLOW);
+    fn learn(&self, state: &mut State, latencies: &[(Call, Duration)]) {
+        latencies.iter().for_each(|(call, latency)| state.backoff.took(*call, *latency));
+        let is_slow = self.pace.courtesy == Courtesy::Yielding && state.backoff.is_slower_than(SLOW);
         self.strict.store(state.bucket.is_some() || is_slow, Ordering::Relaxed);
     }
 }
 
 impl<'p> Hand<'p> {
     pub(crate) fn new(pacer: &'p Pacer) -> Self {
-        Self { pacer, operations: 0, unlinks: 0, latencies: Vec::with_capacity(TOLD) }
-    }
-
-    /// Asks something of the file system, when it is time for it.
-    pub(crate) fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T {
-        self.operations += 1;
-        if self.pacer.strict.load(Ordering::Relaxed) {
-            self.pacer.ask();
-            let asked = Instant::now();
-            let answer = ask();
-            self.pacer.answered(call, asked.elapsed());
-            return answer;
-        }
-        if call == Call::Other || self.pacer.pace.courtesy == Courtesy::Unyielding {
-            return ask();
-        }
-        self.unlinks += 1;
-        if self.unlinks > TOLD as u64 && !self.unlinks.is_multiple_of(TIMED) {
-            return ask();
-        }
-        let asked = Instant::now();
-        let answer = ask();
-        let latency = asked.elapsed();
-        self.latencies.push(latency);
-        if self.latencies.len() >= TOLD || latency >= TOLD_AT_ONCE {
-            self.rest();
-        }
-        answer
+        Self { pacer, operations: 0, latencies: Vec::with_capacity(TOLD) }
     }
 
     /// How many operations it has asked for.
@@ -190,9 +181,41 @@ impl<'p> Hand<'p> {
     }
 
     /// Tells what it has learned.
-    pub(crate) fn rest(&mut self) {
+    fn tell(&mut self) {
         self.pacer.learn(&mut self.pacer.state(), &self.latencies);
         self.latencies.clear();
+    }
+}
+
+impl Ask for Hand<'_> {
+    fn call<T>(&mut self, call: Call, ask: impl FnOnce() -> T) -> T {
+        self.operations += 1;
+        if self.pacer.strict.load(Ordering::Relaxed) {
+            self.pacer.ask();
+            let asked = Instant::now();
+            let answer = ask();
+            self.pacer.answered(call, asked.elapsed());
+            return answer;
+        }
+        let is_timed = self.operations <= FIRST_TIMED || self.operations.is_multiple_of(TIMED);
+        if !is_timed || self.pacer.pace.courtesy == Courtesy::Unyielding {
+            return ask();
+        }
+        let asked = Instant::now();
+        let answer = ask();
+        let latency = asked.elapsed();
+        self.latencies.push((call, latency));
+        if self.latencies.len() >= TOLD || latency >= TOLD_AT_ONCE {
+            self.tell();
+        }
+        answer
+    }
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.tell();
+        self.pacer.operations.fetch_add(self.operations, Ordering::Relaxed);
     }
 }
 
@@ -210,9 +233,9 @@ mod tests {
             let pacer = Pacer::new(pace);
             let mut hand = Hand::new(&pacer);
             (0..1_000).for_each(|_| hand.call(Call::Unlink, || ()));
-            hand.rest();
+            drop(hand);
             assert!(!pacer.strict.load(Ordering::Relaxed));
-            assert_eq!((hand.operations(), pacer.state().under_way), (1_000, 0));
+            assert_eq!((pacer.operations(), pacer.state().under_way), (1_000, 0));
         }
     }
 
@@ -220,7 +243,7 @@ mod tests {
     fn slow_answers_have_each_call_asked_for_and_only_where_others_matter() {
         for (courtesy, strict) in [(Courtesy::Yielding, true), (Courtesy::Unyielding, false)] {
             let pacer = Pacer::new(pace(None, courtesy));
-            pacer.learn(&mut pacer.state(), &[Duration::from_millis(3); 16]);
+            pacer.learn(&mut pacer.state(), &[(Call::Unlink, Duration::from_millis(3)); 16]);
             assert_eq!(pacer.wants_every_hand(), strict);
         }
     }

@@ -95,6 +95,13 @@ impl Reclaimer {
         Self { pacer: Arc::new(Pacer::new(pace)), ..self }
     }
 
+    /// How many operations its mount proofs and discards have asked for: calls that name or list
+    /// something in a tree, which is what a [`Pace`] bounds.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.pacer.operations()
+    }
+
     pub(crate) fn trash(&self, intent: IntentId, stage: Stage) -> TrashName {
         TrashName { journal: self.journal.clone(), intent, stage }
     }

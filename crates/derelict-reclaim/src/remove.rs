@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::beneath::NotEntered;
 use crate::descend::{Descent, Frame, Left, Lost, Reading, Tried, is_dot, read_buffer};
-use crate::pace::{Call, Hand, Pacer};
+use crate::pace::{Ask, Call, Hand, Pacer};
 use crate::refusals::Refusals;
 use crate::stat::{Crossing, Pinned, Seen, seen, seen_at, words};
 use crate::strip::strip;
@@ -137,7 +137,7 @@ impl Remover<'_> {
         self.walk.frame().reading = Reading::Done;
         while fault.is_none() {
             let read = match entries.is_buffer_empty() {
-                true => self.hand.call(Call::Other, || entries.next()),
+                true => self.hand.call(Call::List, || entries.next()),
                 false => entries.next(),
             };
             let Some(entry) = read else { break };
@@ -169,7 +169,7 @@ impl Remover<'_> {
     }
 
     fn descend(&mut self, name: &CStr) {
-        let entered = self.hand.call(Call::Other, || self.walk.enter(name));
+        let entered = self.walk.enter(&mut self.hand, name);
         match entered.or_else(|why| self.enter_opened_up(name, why)) {
             Ok(()) | Err(NotEntered::Gone) => {}
             // Swapped for a link or a file since it was listed: unlinked, not followed.
@@ -188,7 +188,7 @@ impl Remover<'_> {
         if !self.open_up_current() && !open_up_entry(self.walk.current().as_fd(), self.walk.top_seen(), name) {
             return Err(why);
         }
-        self.walk.enter(name)
+        self.walk.enter(&mut self.hand, name)
     }
 
     fn remove_unread(&mut self, name: &CStr) -> bool {
@@ -209,10 +209,10 @@ impl Remover<'_> {
         }
         let dir = self.walk.current();
         let remove = || rustix::fs::unlinkat(&*dir, name, AtFlags::REMOVEDIR);
-        match self.with_rights(Call::Other, remove) {
+        match self.with_rights(Call::RemoveDirectory, remove) {
             Ok(()) => self.went(emptied.bytes),
             Err(Errno::NOENT) => {}
-            Err(Errno::NOTEMPTY | Errno::EXIST) if again(emptied) => match self.walk.enter(name) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) if again(emptied) => match self.walk.enter(&mut self.hand, name) {
                 Ok(()) => self.walk.frame().pass = emptied.pass + 1,
                 Err(why) => self.refuse_entry(name, why.to_string()),
             },

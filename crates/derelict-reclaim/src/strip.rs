@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use crate::crew::{Member, Room, work_through};
 use crate::descend::{is_dot, read_buffer};
 use crate::names::Names;
-use crate::pace::{Call, Pacer};
+use crate::pace::{Ask, Call, Pacer};
 use crate::stat::{Seen, seen, seen_at};
 
 /// So many names of one directory are unlinked in one go; more are split between hands.
@@ -154,8 +154,8 @@ impl Strip {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let room = member.room();
         let opened = room.is_some().then(|| {
-            let dir = member.hand.call(Call::Other, || rustix::fs::openat(&above.dir, name, flags, Mode::empty()))?;
-            let found = seen(&dir)?;
+            let dir = member.call(Call::Open, || rustix::fs::openat(&above.dir, name, flags, Mode::empty()))?;
+            let found = member.call(Call::Confirm, || seen(&dir))?;
             Ok((dir, found))
         });
         match opened {
@@ -184,7 +184,7 @@ impl Strip {
                 more = true;
                 break;
             }
-            let read = if emptied { member.hand.call(Call::Other, || entries.next()) } else { entries.next() };
+            let read = if emptied { member.call(Call::List, || entries.next()) } else { entries.next() };
             match read {
                 None => break,
                 Some(Err(_)) => {
@@ -231,7 +231,7 @@ impl Strip {
         let mut bytes = 0;
         for name in names.range(part) {
             let looked = self.looks.wanted().then(|| self.look(node, name, member));
-            match member.hand.call(Call::Unlink, || rustix::fs::unlinkat(&node.dir, name, AtFlags::empty())) {
+            match member.call(Call::Unlink, || rustix::fs::unlinkat(&node.dir, name, AtFlags::empty())) {
                 Ok(()) => {
                     removed += 1;
                     match looked {
@@ -260,7 +260,7 @@ impl Strip {
     /// The bytes that go with an entry: its own, if this is its last link.
     fn look(&self, node: &Node, name: &CStr, member: &mut Stripper<'_, '_>) -> u64 {
         let asked = self.looks.is_timed().then(Instant::now);
-        let found = member.hand.call(Call::Other, || seen_at(&node.dir, name));
+        let found = member.call(Call::Look, || seen_at(&node.dir, name));
         self.looks.took(asked.map(|asked| asked.elapsed()));
         found.map_or(0, |found| if found.links <= 1 { found.bytes } else { 0 })
     }
@@ -271,8 +271,9 @@ impl Strip {
         while node.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
             let Some(above) = node.above.clone() else { return };
             let left = node.is_left_behind();
-            let mut removal =
-                || member.hand.call(Call::Other, || rustix::fs::unlinkat(&above.dir, &node.name, AtFlags::REMOVEDIR));
+            let mut removal = || {
+                member.call(Call::RemoveDirectory, || rustix::fs::unlinkat(&above.dir, &node.name, AtFlags::REMOVEDIR))
+            };
             match if left { Err(Errno::PERM) } else { removal() } {
                 Ok(()) => {
                     above.removed.fetch_add(1, Ordering::Relaxed);

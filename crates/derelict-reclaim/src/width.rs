@@ -10,7 +10,7 @@ const MOST: usize = 32;
 const TRIAL: Duration = Duration::from_millis(20);
 
 /// …and how much must have been done by then.
-const TRIED: u64 = 64;
+const TRIED: u64 = 32;
 
 /// How much more must get done for twice the hands to stay.
 const PAYS: f64 = 1.15;

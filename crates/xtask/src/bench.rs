@@ -10,10 +10,18 @@ use anyhow::{Context as _, anyhow, bail};
 use derelict_testkit::standard::STANDARD;
 use derelict_testkit::{Cache, Run};
 
+use crate::discarding::on_path;
 use crate::measure::{Measured, measure};
+use crate::{discarding, manners};
 
 /// Enough for the average to settle; a run takes well below a second.
 const RUNS: u32 = 20;
+
+/// A tree is built anew for each removal, which takes longer than the removal.
+const DISCARDS: usize = 5;
+
+/// As long as it takes for one in a hundred to be a dozen.
+const SECONDS: u64 = 60;
 
 /// What the product asks with.
 const QUESTION: &str = "[y/N]";
@@ -49,6 +57,14 @@ pub(crate) fn build_and_run(options: &[&str]) -> anyhow::Result<()> {
 
 /// Runs the benchmark.
 pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
+    let number = |value: &str| value.parse().with_context(|| format!("{value} is no number"));
+    match options {
+        ["discard"] => return discarding::run(DISCARDS),
+        ["discard", "--runs", runs] => return discarding::run(number(runs)?),
+        ["pace"] => return manners::run(SECONDS),
+        ["pace", "--seconds", seconds] => return manners::run(number(seconds)? as u64),
+        _ => {}
+    }
     let mut runs = RUNS;
     let mut script = None;
     let mut rest = options;
@@ -167,11 +183,6 @@ fn tell_no(program: &Path, estate: &Estate) -> anyhow::Result<Option<u64>> {
     drop(stdin);
     child.wait()?;
     Ok(None)
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
 fn print(floor: &Measured, product: &Measured, peer: Option<&Measured>) {

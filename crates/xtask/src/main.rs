@@ -2,11 +2,15 @@
 
 mod bench;
 mod ci;
+mod discarding;
 mod floor;
+mod manners;
 mod measure;
 mod reaper_bench;
 mod reaper_floor;
 mod reaper_tree;
+mod shapes;
+mod sweep;
 mod tidy;
 
 use std::process::ExitCode;
@@ -18,7 +22,9 @@ chores:
   tidy                                 the rules of the house that no compiler knows
   bench [--runs N] [--cache-script S]  how fast `prune` answers, beside what the file system allows
   bench reaper [--runs N] [--only ROWS]
-                                       the same for unattended sweeps; ROWS is live, large or owners";
+                                       the same for unattended sweeps; ROWS is live, large or owners
+  bench discard [--runs N]             how fast a tree is removed, beside `rm -rf` and others
+  bench pace [--seconds N]             what others feel meanwhile, on a slow file system";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +37,9 @@ fn main() -> ExitCode {
         ["measure", "reaper", options @ ..] => reaper_bench::run(options),
         ["measure", options @ ..] => bench::run(options),
         ["floor", cache] => floor::run(cache.as_ref()),
+        ["sweep", cache, state, courtesy, per_second] => {
+            sweep::run(cache.as_ref(), state.as_ref(), courtesy, per_second)
+        }
         ["reaper-floor", depth, root] => reaper_floor::run(depth, root.as_ref()),
         _ => {
             eprintln!("{USAGE}");

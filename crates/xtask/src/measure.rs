@@ -53,7 +53,8 @@ pub(crate) fn measure_prepared(
 const CHILDREN_USER: usize = 13;
 const CHILDREN_SYSTEM: usize = 14;
 
-fn children_cpu() -> anyhow::Result<Duration> {
+/// User and system time of all children that have ended.
+pub(crate) fn children_cpu() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     let (_, fields) = stat.rsplit_once(") ").ok_or_else(|| anyhow!("/proc/self/stat has no program name"))?;
     let fields: Vec<&str> = fields.split(' ').collect();

@@ -29,7 +29,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("derelict-reclaim", &["derelict-core"]),
     ("derelict", &["derelict-core", "derelict-observe", "derelict-reclaim"]),
     ("derelict-testkit", &["derelict-core"]),
-    ("xtask", &["derelict-testkit"]),
+    ("xtask", &["derelict-testkit", "derelict-core", "derelict-reclaim"]),
 ];
 
 /// Checks every rule and names every breach.

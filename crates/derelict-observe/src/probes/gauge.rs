@@ -13,16 +13,15 @@ use derelict_core::size::{Completeness, LinkedInode, Size};
 use derelict_git::{Meter, Stat};
 use rustix::fs::FileType;
 
+use crate::probes::accounting::Accounting;
 use crate::probes::holders::{By, Holders};
 use crate::probes::marker;
 use crate::seen::Inode;
 
-/// Bytes of the blocks that `stat` counts.
-const BLOCK: u64 = 512;
-
 /// Collects while one directory is walked.
 pub(crate) struct Gauge<'v> {
     shown: &'v Path,
+    accounting: Accounting,
     holders: Option<&'v Holders>,
     is_watched: &'v dyn Fn(Inode) -> bool,
     sole_bytes: u64,
@@ -70,9 +69,15 @@ impl Trace {
 
 impl<'v> Gauge<'v> {
     /// `shown` is the directory's path for messages. Without `holders` nobody is seen to use it.
-    pub(crate) fn new(shown: &'v Path, holders: Option<&'v Holders>, is_watched: &'v dyn Fn(Inode) -> bool) -> Self {
+    pub(crate) fn new(
+        shown: &'v Path,
+        accounting: Accounting,
+        holders: Option<&'v Holders>,
+        is_watched: &'v dyn Fn(Inode) -> bool,
+    ) -> Self {
         Self {
             shown,
+            accounting,
             holders,
             is_watched,
             sole_bytes: 0,
@@ -120,7 +125,7 @@ impl Meter for Gauge<'_> {
             self.is_marked |= path == marker::NAME.as_bytes();
         }
         let inode = Inode { dev: stat.dev, ino: stat.ino };
-        let bytes = stat.blocks.saturating_mul(BLOCK);
+        let bytes = self.accounting.bytes(stat);
         let is_directory = stat.kind() == FileType::Directory;
         self.entries += 1;
         // A directory's links are its subdirectories' way back, and go with it.
@@ -158,8 +163,9 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
     fn gauged(path: &Path, is_watched: &dyn Fn(Inode) -> bool) -> Gauged {
-        let mut gauge = Gauge::new(path, None, is_watched);
-        derelict_git::measure(std::fs::File::open(path).unwrap().as_fd(), &mut gauge);
+        let top = std::fs::File::open(path).unwrap();
+        let mut gauge = Gauge::new(path, Accounting::of(top.as_fd()), None, is_watched);
+        derelict_git::measure(top.as_fd(), &mut gauge);
         gauge.finish()
     }
 
@@ -182,6 +188,65 @@ mod tests {
         assert_eq!((size.linked, size.completeness), (vec![expected], Completeness::Exact));
     }
 
+    /// A workspace of a few thousand files: sources, packages, links, and some large ones.
+    fn fill(workspace: &Path) {
+        let sizes = [130, 700, 1_900, 2_500, 4_096, 9_000, 14_000, 40_000, 90_000];
+        for n in 0..4_000_usize {
+            let dir = workspace.join(format!("packages/p{}/src", n / 20));
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join(format!("module-{n}.js")), vec![b'x'; sizes[n % sizes.len()]]).unwrap();
+        }
+        for n in 0..20 {
+            std::fs::write(workspace.join(format!("pack-{n}")), vec![b'y'; 3_000_000]).unwrap();
+            std::fs::hard_link(workspace.join(format!("pack-{n}")), workspace.join(format!("again-{n}"))).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_be_freed_is_freed_within_one_percent() {
+        for kind in ["ext4", "xfs", "btrfs"] {
+            let image = derelict_testkit::image::Image::new(kind, 700);
+            let workspace = image.path().join("workspace");
+            std::fs::create_dir(&workspace).unwrap();
+            fill(&workspace);
+            let before = image.free();
+            let told = gauged(&workspace, &|_| false).size.freed_alone();
+            derelict_testkit::scratch::remove(&workspace);
+            let freed = image.free() - before;
+            let ratio = told.bytes as f64 / freed as f64;
+            assert!((ratio - 1.0).abs() < 0.01, "{kind}: told {} and freed {freed}: {ratio:.4}", told.bytes);
+            // The workspace, its directories, and each file once however many names it has.
+            assert_eq!((told.inodes, told.completeness), (1 + 1 + 2 * 200 + 4_000 + 20, Completeness::Exact));
+        }
+    }
+
+    #[test]
+    fn a_total_is_that_of_du_to_the_byte() {
+        let image = derelict_testkit::image::Image::new("ext4", 300);
+        let workspace = image.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        fill(&workspace);
+        let mut du = derelict_testkit::git::tool("du");
+        let told = String::from_utf8(du.args(["-s", "-B1"]).arg(&workspace).output().unwrap().stdout).unwrap();
+        let told: u64 = told.split_whitespace().next().unwrap().parse().unwrap();
+        assert_eq!(gauged(&workspace, &|_| false).size.freed_alone().bytes, told);
+    }
+
+    #[test]
+    fn shared_extents_make_the_number_an_upper_bound() {
+        let image = derelict_testkit::image::Image::new("btrfs", 300);
+        let (kept, workspace) = (image.path().join("kept"), image.path().join("workspace"));
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(&kept, vec![b'z'; 8_000_000]).unwrap();
+        let mut clone = derelict_testkit::git::tool("cp");
+        assert!(clone.arg("--reflink=always").arg(&kept).arg(workspace.join("f")).status().unwrap().success());
+        let before = image.free();
+        let told = gauged(&workspace, &|_| false).size.freed_alone().bytes;
+        derelict_testkit::scratch::remove(&workspace);
+        let freed = image.free() - before;
+        assert!(freed < 1_000_000 && told >= 8_000_000, "told {told} and freed {freed}");
+    }
+
     #[test]
     fn a_trace_knows_whether_something_inside_was_changed_since() {
         let trace = Trace { entries: 2, newest: (100, 5) };
@@ -201,7 +266,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_makes_a_lower_bound_that_names_the_first() {
-        let mut gauge = Gauge::new(Path::new("/c"), None, &|_| false);
+        let mut gauge = Gauge::new(Path::new("/c"), Accounting::Content, None, &|_| false);
         gauge.unreadable(b"a/b", &io::Error::from(io::ErrorKind::PermissionDenied));
         gauge.unreadable(b"z", &io::Error::from(io::ErrorKind::NotFound));
         let expected = Completeness::AtLeast { why: "cannot read /c/a/b: permission denied".into() };

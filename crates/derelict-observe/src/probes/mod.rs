@@ -1,5 +1,6 @@
 //! The probes: what one directory holds, who uses it, what it occupies. Each reads one signal.
 
+pub(crate) mod accounting;
 pub(crate) mod gauge;
 pub(crate) mod holders;
 pub(crate) mod kernel;

@@ -128,6 +128,7 @@ fn told(name: &[u8], kind: FileType) -> String {
 #[expect(clippy::disallowed_methods, reason = "tests build what is looked at")]
 mod tests {
     use super::*;
+    use crate::probes::accounting::Accounting;
     use std::os::fd::AsFd as _;
 
     fn layout(make: impl FnOnce(&Path)) -> Layout {
@@ -136,7 +137,7 @@ mod tests {
             std::fs::create_dir(world.path().join(side)).unwrap();
         }
         make(world.path());
-        let mut gauge = Gauge::new(world.path(), None, &|_| false);
+        let mut gauge = Gauge::new(world.path(), Accounting::Content, None, &|_| false);
         let homes = [PathBuf::from(".paperclip/worktrees"), PathBuf::from(".paperclip-worktrees")];
         let mut meter = LayoutMeter::new(&mut gauge, &homes);
         derelict_git::measure(std::fs::File::open(world.path()).unwrap().as_fd(), &mut meter);

@@ -22,6 +22,7 @@ use derelict_git::Surroundings;
 use crate::borrowers::{Search, Start};
 use crate::parallel;
 use crate::place::Placer;
+use crate::probes::accounting::Accounting;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
 use crate::probes::occupancy::{self, Met, Occupancy};
 use crate::probes::unsaved;
@@ -336,7 +337,7 @@ impl Views<'_> {
             Ok(_) => return blind_look(report, &format!("{} was replaced while it was looked at", escaped(shown))),
             Err(error) => return blind_look(report, &format!("cannot read {}: {error}", escaped(shown))),
         };
-        let mut gauge = Gauge::new(shown, self.occupancy.holders(), &|_| false);
+        let mut gauge = Gauge::new(shown, Accounting::of(dir), self.occupancy.holders(), &|_| false);
         let (layout, proof, by_git) = match &self.spec.shape {
             Shape::Exactly { entries, worktree_homes } => {
                 let mut meter = LayoutMeter::new(&mut gauge, worktree_homes);
@@ -375,7 +376,7 @@ impl Views<'_> {
             Ok(seen) => seen,
             Err(error) => return blind_look(report, &format!("cannot read {}: {error}", escaped(shown))).evidence,
         };
-        let mut gauge = Gauge::new(shown, self.occupancy.holders(), &|_| false);
+        let mut gauge = Gauge::new(shown, Accounting::of(dir), self.occupancy.holders(), &|_| false);
         derelict_git::measure(dir, &mut gauge);
         let Gauged { size, uses: inside, trace, is_marked, met: _ } = gauge.finish();
         let met = Met { inside, by_git: Vec::new(), is_marked, completeness: &size.completeness };
