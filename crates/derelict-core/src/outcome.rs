@@ -50,7 +50,8 @@ pub enum Outcome {
 pub struct Discarded {
     /// Directory entries.
     pub entries: u64,
-    /// Bytes on disk of inodes whose last link went.
+    /// Bytes on disk of inodes whose last link went. Of a directory that was measured and shares no inode with
+    /// another, what was measured, in proportion to the entries.
     pub bytes: u64,
 }
 

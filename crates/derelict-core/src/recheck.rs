@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::evidence::{Candidate, Evidence};
 use crate::ids::{Digest, Timestamp};
 use crate::plan::Removal;
+use crate::size::Measured;
 use crate::verdict::{Orphan, Verdict, losses_digest};
 
 /// What the re-check came to.
@@ -24,6 +25,7 @@ pub struct RemovalPermit<'lock> {
     candidate: Candidate,
     evidence: Digest,
     accepted_losses: Option<Digest>,
+    measured: Option<Measured>,
     lock: PhantomData<&'lock ()>,
 }
 
@@ -97,6 +99,12 @@ impl Cleared<'_> {
     pub fn candidate(&self) -> &Candidate {
         &self.permit.candidate
     }
+
+    /// What it was measured to hold, if that tells what its removal frees.
+    #[must_use]
+    pub fn measured(&self) -> Option<Measured> {
+        self.permit.measured
+    }
 }
 
 /// Compares what was planned with what is seen now. `lock` is the creators' lock that is held.
@@ -108,6 +116,7 @@ pub fn recheck<'lock, L>(planned: &Removal, evidence: &Evidence, verdict: Verdic
             candidate: planned.judged().candidate.clone(),
             evidence: evidence.digest(),
             accepted_losses,
+            measured: planned.judged().size.measured(),
             lock: PhantomData,
         }),
         Standing::Changed => Recheck::Changed(verdict),
@@ -157,6 +166,7 @@ pub fn expire<'lock, L>(
                 candidate: candidate.clone(),
                 evidence: evidence.digest(),
                 accepted_losses,
+                measured: None,
                 lock: PhantomData,
             },
         }),

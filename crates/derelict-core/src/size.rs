@@ -16,6 +16,23 @@ pub struct Size {
     pub completeness: Completeness,
 }
 
+/// What a directory was measured to hold that shares no inode with another: so many entries free so many
+/// bytes. Whoever removes it has no need to ask of each entry what it frees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    entries: u64,
+    bytes: u64,
+}
+
+impl Measured {
+    /// The bytes that go with so many of the entries: all of them with all, and a part with a part.
+    #[must_use]
+    pub fn bytes_of(self, entries: u64) -> u64 {
+        let part = u128::from(self.bytes) * u128::from(entries.min(self.entries)) / u128::from(self.entries.max(1));
+        u64::try_from(part).unwrap_or(self.bytes)
+    }
+}
+
 /// An inode with more than one link, as seen from one directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkedInode {
@@ -56,6 +73,17 @@ pub struct Freed {
 }
 
 impl Size {
+    /// The measure by which a removal can be counted; none where inodes are shared or not all was read.
+    #[must_use]
+    pub fn measured(&self) -> Option<Measured> {
+        match &self.completeness {
+            Completeness::Exact if self.linked.is_empty() => {
+                Some(Measured { entries: self.entries, bytes: self.sole_bytes })
+            }
+            Completeness::Exact | Completeness::AtLeast { .. } => None,
+        }
+    }
+
     /// What removing this directory alone would free.
     #[must_use]
     pub fn freed_alone(&self) -> Freed {
@@ -96,6 +124,19 @@ mod tests {
 
     fn inode(ino: u64, links: u64, seen: u64) -> LinkedInode {
         LinkedInode { dev: 1, ino, links, seen, bytes: 4096 }
+    }
+
+    #[test]
+    fn a_part_of_the_entries_frees_a_part_of_what_was_measured() {
+        let completeness = Completeness::Exact;
+        let size = Size { sole_bytes: 1000, entries: 10, linked: Vec::new(), completeness };
+        let measured = size.measured().expect("because it is exact and shares nothing");
+        assert_eq!([0, 1, 9, 10, 11].map(|entries| measured.bytes_of(entries)), [0, 100, 900, 1000, 1000]);
+        let shared = LinkedInode { dev: 1, ino: 2, links: 2, seen: 1, bytes: 5 };
+        assert_eq!(Size { linked: vec![shared], ..size.clone() }.measured(), None);
+        let completeness = Completeness::AtLeast { why: "x".into() };
+        assert_eq!(Size { completeness, ..size.clone() }.measured(), None);
+        assert_eq!(Size { entries: 0, ..size }.measured().map(|measured| measured.bytes_of(3)), Some(0));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! The pile is a stack, so that a tree is worked through depth first and little of it is open at a
 //! time. The first hand is the caller: a small tree never sees another thread.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
@@ -15,7 +14,7 @@ use crate::width::Width;
 
 /// How long the first hand works alone before it calls for others: what is done by then is not
 /// worth a thread.
-const ALONE: Duration = Duration::from_micros(250);
+const ALONE: Duration = Duration::from_millis(1);
 
 /// How often it is looked whether more hands pay.
 const OVERSEES: Duration = Duration::from_millis(10);
@@ -70,8 +69,7 @@ pub(crate) struct Member<'c, 'p, J> {
 /// Works through `first` and all that comes of it. `work` is called for each job, by any hand.
 pub(crate) fn work_through<J: Send>(pacer: &Pacer, first: J, work: impl Fn(J, &mut Member<'_, '_, J>) + Sync) {
     let descriptors = Descriptors::of_this_process();
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let width = Width::new(cores, descriptors.most / LEVELS_OF_A_HAND);
+    let width = Width::new(pacer.cores(), descriptors.most / LEVELS_OF_A_HAND);
     let crew = Crew {
         pile: Mutex::new(Pile {
             jobs: vec![first],

@@ -2,7 +2,9 @@
 //! changed here; `remove` looks once more at each directory it enters and each entry it unlinks.
 //!
 //! Two witnesses: the table of mounts, which is cheap and knows mounted files too, and a walk over
-//! every directory, which needs no table and cannot be misled by how paths are spelled.
+//! every directory, which needs no table and knows what lies on another device without being mounted.
+//! Where there is nothing of that kind, and the path that the table goes by leads to the very tree, the
+//! table is proof enough.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -30,13 +32,43 @@ const OWN_LINKS: u32 = 2;
 /// So many directories of one directory are put up to be looked at before it is read on.
 const LISTED_AT_A_TIME: usize = 1024;
 
-/// Looks into the table of mounts for one at or below an open directory. Without a table it says
-/// nothing: the walk is the proof, this is the quick no.
-pub(crate) fn in_table(dir: BorrowedFd<'_>) -> Option<Refusal> {
-    let place = rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new()).ok()?;
-    let table = std::fs::read(MOUNT_TABLE).ok()?;
-    let path = first_below(&table, Path::new(OsStr::from_bytes(place.to_bytes())))?;
-    Some(Refusal { path, why: Crossing::Mount.to_string() })
+/// File systems of which every inode lies on one device, and which mount nothing by themselves: a
+/// subvolume of btrfs or a crossing of NFS is in no table. By the magic numbers of `statfs`: ext2 to
+/// ext4, xfs, tmpfs.
+const WHOLE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+
+/// What the table of mounts says of an open directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Something is mounted at it or below.
+    Mounted(Refusal),
+    /// Nothing is, and that is proof enough.
+    Nothing,
+    /// No mount is known, which proves nothing: the walk has to.
+    Unproved,
+}
+
+/// Looks into the table of mounts for one at or below an open directory.
+pub(crate) fn in_table(dir: BorrowedFd<'_>) -> Told {
+    let place = rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new());
+    let (Ok(place), Ok(table)) = (place, std::fs::read(MOUNT_TABLE)) else { return Told::Unproved };
+    match first_below(&table, Path::new(OsStr::from_bytes(place.to_bytes()))) {
+        Some(path) => Told::Mounted(Refusal { path, why: Crossing::Mount.to_string() }),
+        None if is_whole(dir) && leads_to(&place, dir) => Told::Nothing,
+        None => Told::Unproved,
+    }
+}
+
+fn is_whole(dir: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(dir).is_ok_and(|told| WHOLE.contains(&(told.f_type as u64 & 0xffff_ffff)))
+}
+
+/// Whether a path leads to an open directory, on the same mount of it.
+fn leads_to(place: &CStr, dir: BorrowedFd<'_>) -> bool {
+    match (seen(dir), seen_at(rustix::fs::CWD, place)) {
+        (Ok(meant), Ok(found)) => meant.identity == found.identity && meant.crossing(&found).is_none(),
+        (Ok(_) | Err(_), Ok(_) | Err(_)) => false,
+    }
 }
 
 fn first_below(table: &[u8], dir: &Path) -> Option<PathBuf> {
@@ -325,12 +357,34 @@ mod tests {
         mkdir(tree.join("a/b/mnt"));
         (0..2_000).for_each(|n| mkdir(tree.join(format!("a/{n:0>60}"))));
         let top = std::fs::File::open(&tree).unwrap();
-        assert_eq!((proof(&tree), in_table(top.as_fd())), (Ok(()), None));
         let refusal = Refusal { path: tree.join("a/b/mnt"), why: "something is mounted here".to_owned() };
+        assert_eq!(proof(&tree), Ok(()));
+        assert_ne!(in_table(top.as_fd()), Told::Mounted(refusal.clone()));
         let bound = Mounted::bind(&scratch.path().join("outside"), &tree.join("a/b/mnt"));
-        assert_eq!((proof(&tree), in_table(top.as_fd())), (Err(refusal.clone()), Some(refusal.clone())));
+        assert_eq!((proof(&tree), in_table(top.as_fd())), (Err(refusal.clone()), Told::Mounted(refusal.clone())));
         drop(bound);
         let _memory = Mounted::tmpfs(&tree.join("a/b/mnt"));
-        assert_eq!((proof(&tree), in_table(top.as_fd())), (Err(refusal.clone()), Some(refusal)));
+        assert_eq!((proof(&tree), in_table(top.as_fd())), (Err(refusal.clone()), Told::Mounted(refusal)));
+    }
+
+    #[test]
+    fn the_table_alone_is_proof_only_of_the_tree_that_its_path_leads_to() {
+        let scratch = Scratch::new();
+        let memory = scratch.path().join("memory");
+        mkdir(&memory);
+        let mounted = Mounted::tmpfs(&memory);
+        let tree = memory.join("tree");
+        mkdir(&tree);
+        let top = std::fs::File::open(&tree).unwrap();
+        assert_eq!(in_table(top.as_fd()), Told::Nothing);
+        // Another mount over it hides it: its path leads elsewhere.
+        let over = Mounted::tmpfs(&memory);
+        mkdir(&tree);
+        assert_eq!(in_table(top.as_fd()), Told::Unproved);
+        drop(over);
+        assert_eq!(in_table(top.as_fd()), Told::Nothing);
+        std::fs::remove_dir(&tree).unwrap();
+        assert_eq!(in_table(top.as_fd()), Told::Unproved);
+        drop((top, mounted));
     }
 }

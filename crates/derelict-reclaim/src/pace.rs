@@ -5,7 +5,7 @@
 //! While calls are answered in microseconds and there is no ceiling, nobody is in anybody's way: the
 //! hands go on freely, look at the clock now and then, and tell each other little.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -63,6 +63,8 @@ pub(crate) struct Pacer {
     /// Whether each call has to be asked for.
     strict: AtomicBool,
     operations: AtomicU64,
+    /// Asked once: it takes the system a dozen files to tell.
+    cores: usize,
 }
 
 #[derive(Debug)]
@@ -107,7 +109,13 @@ impl Pacer {
             turned: Condvar::new(),
             strict,
             operations: AtomicU64::new(0),
+            cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         }
+    }
+
+    /// The processors that this process may use.
+    pub(crate) fn cores(&self) -> usize {
+        self.cores
     }
 
     /// How many operations were asked for by hands that are at rest.

@@ -267,7 +267,7 @@ impl Step<'_> {
         if let Err(Refusal { path, why }) = mark(&open, &whole, &begun) {
             return Ended::of(End::Left(format!("{}: {why}", escaped(&path))));
         }
-        let Discarding { discarded, refusals } = discard_marked(open, &begun);
+        let Discarding { discarded, refusals } = discard_marked(open, &begun, None);
         let (end, outcome) = match NonEmpty::from_vec(refusals) {
             Some(refusals) => {
                 (End::Refused { discarded, refusals: refusals.clone() }, Outcome::Refused { refusals, discarded })

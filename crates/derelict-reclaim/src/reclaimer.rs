@@ -14,12 +14,14 @@ use derelict_core::ids::{FileIdentity, IntentId, escaped};
 use derelict_core::outcome::{Discarded, Refusal, Release};
 use derelict_core::ports::{Discard, Opened, Reclaim};
 use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
+use derelict_core::size::Measured;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::beneath::{NotEntered, Obstacle, Place, Root, find, open_confirmed};
 use crate::fence::{JournalId, NotMoved, Stage, TrashName, make_durable, rename_exactly};
 use crate::lock::CLONE_LEVELS;
+use crate::mounts::Told;
 use crate::pace::{Pace, Pacer};
 use crate::release::DevlaunchRecords;
 use crate::remove::{Tree, discard};
@@ -157,8 +159,9 @@ impl Reclaim for Reclaimer {
         if permit.candidate().identity != handle.identity {
             return Err(refusal("the permit is for another directory".to_owned()));
         }
-        if let Some(mounted) = mounts::in_table(handle.dir()) {
-            return Err(mounted);
+        match mounts::in_table(handle.dir()) {
+            Told::Mounted(refusal) => return Err(refusal),
+            Told::Nothing | Told::Unproved => {}
         }
         let trash = self.trash_of(handle, intent, Stage::Fenced);
         let Place { parent, name, .. } = &handle.place;
@@ -195,10 +198,11 @@ impl Reclaim for Reclaimer {
     }
 
     fn discard(&mut self, cleared: Cleared<'_>, handle: OpenWorkspace, intent: IntentId) -> Discard {
+        let measured = cleared.measured();
         drop(cleared);
         let whole = self.trash_of(&handle, intent, Stage::Fenced);
         let begun = self.trash_of(&handle, intent, Stage::Discarding);
-        let Discarding { discarded, refusals } = discard_fenced(handle, &whole, &begun);
+        let Discarding { discarded, refusals } = discard_fenced(handle, &whole, &begun, measured);
         Discard { discarded, refusals }
     }
 
@@ -233,12 +237,12 @@ fn not_fenced(why: &NotMoved, trash: &Path) -> String {
 
 /// Proves that nothing is mounted inside, marks the tree, and only then unlinks. A tree that is
 /// refused before the first unlink goes back to its name.
-fn discard_fenced(open: OpenWorkspace, whole: &CStr, begun: &CStr) -> Discarding {
+fn discard_fenced(open: OpenWorkspace, whole: &CStr, begun: &CStr, measured: Option<Measured>) -> Discarding {
     if let Err(refusal) = mark(&open, whole, begun) {
         let nothing = Discarded { entries: 0, bytes: 0 };
         return Discarding { discarded: nothing, refusals: vec![put_back(&open, whole, refusal)] };
     }
-    discard_marked(open, begun)
+    discard_marked(open, begun, measured)
 }
 
 /// Proves that nothing is mounted inside a whole tree, and marks that its discarding begins.
@@ -250,7 +254,7 @@ pub(crate) fn mark(open: &OpenWorkspace, whole: &CStr, begun: &CStr) -> Result<(
 }
 
 /// Finishes a tree whose discarding has begun.
-pub(crate) fn discard_marked(open: OpenWorkspace, begun: &CStr) -> Discarding {
+pub(crate) fn discard_marked(open: OpenWorkspace, begun: &CStr, measured: Option<Measured>) -> Discarding {
     let path = open.place.path_of(begun);
     let parent = open.place.parent.as_fd();
     let nothing = Discarded { entries: 0, bytes: 0 };
@@ -258,7 +262,7 @@ pub(crate) fn discard_marked(open: OpenWorkspace, begun: &CStr) -> Discarding {
         let why = format!("its mark cannot be made durable: {}", words(errno));
         return Discarding { discarded: nothing, refusals: vec![Refusal { path, why }] };
     }
-    let tree = Tree { top: open.dir, identity: open.identity, parent, name: begun, path: &path };
+    let tree = Tree { top: open.dir, identity: open.identity, parent, name: begun, path: &path, measured };
     let (discarded, mut refusals) = discard(tree, &open.pacer);
     if let (true, Err(errno)) = (refusals.is_empty(), make_durable(parent)) {
         let why = format!("it is gone, and that cannot be made durable: {}", words(errno));
@@ -267,10 +271,12 @@ pub(crate) fn discard_marked(open: OpenWorkspace, begun: &CStr) -> Discarding {
     Discarding { discarded, refusals }
 }
 
-/// Both witnesses against a mount inside a tree.
+/// Both witnesses against a mount inside a tree; the second where the first is not enough.
 pub(crate) fn prove_unmounted(dir: BorrowedFd<'_>, path: &Path, pacer: &Pacer) -> Result<(), Refusal> {
-    if let Some(mounted) = mounts::in_table(dir) {
-        return Err(mounted);
+    match mounts::in_table(dir) {
+        Told::Mounted(refusal) => return Err(refusal),
+        Told::Nothing => return Ok(()),
+        Told::Unproved => {}
     }
     let walked = dir.try_clone_to_owned().map_err(|error| Refusal { path: path.to_owned(), why: error.to_string() })?;
     mounts::prove_absent(walked, path, pacer)

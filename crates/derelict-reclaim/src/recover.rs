@@ -280,7 +280,7 @@ fn finish(reclaimer: &Reclaimer, place: Place, begun: &CStr, candidate: &Candida
     }
     let pacer = std::sync::Arc::clone(&reclaimer.pacer);
     let workspace = OpenWorkspace { place, dir, identity: found.identity, pacer };
-    let Discarding { discarded, refusals } = discard_marked(workspace, begun);
+    let Discarding { discarded, refusals } = discard_marked(workspace, begun, None);
     if refusals.is_empty() {
         let release = reclaimer.release_record(&candidate.below_root);
         Recovered::Finished { path, discarded, release }

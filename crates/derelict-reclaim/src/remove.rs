@@ -14,6 +14,7 @@ use std::path::Path;
 
 use derelict_core::ids::FileIdentity;
 use derelict_core::outcome::{Discarded, Refusal};
+use derelict_core::size::Measured;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
@@ -41,6 +42,8 @@ pub(crate) struct Tree<'t> {
     pub(crate) parent: BorrowedFd<'t>,
     pub(crate) name: &'t CStr,
     pub(crate) path: &'t Path,
+    /// What it was measured to hold; without, each entry is asked what it frees.
+    pub(crate) measured: Option<Measured>,
 }
 
 /// What one call unlinked.
@@ -63,7 +66,8 @@ struct Remover<'t> {
 /// Unlinks everything below the top, and the top by its name if that still leads to it.
 pub(crate) fn discard(tree: Tree<'_>, pacer: &Pacer) -> (Discarded, Vec<Refusal>) {
     let nothing = Discarded { entries: 0, bytes: 0 };
-    let stripped = strip(&tree.top, pacer).and_then(|discarded| Ok((discarded, Descent::new(tree.top)?)));
+    let stripped =
+        strip(&tree.top, tree.measured, pacer).and_then(|discarded| Ok((discarded, Descent::new(tree.top)?)));
     let (discarded, walk) = match stripped {
         Ok(stripped) => stripped,
         Err(errno) => return (nothing, vec![Refusal { path: tree.path.to_owned(), why: words(errno) }]),
@@ -74,7 +78,11 @@ pub(crate) fn discard(tree: Tree<'_>, pacer: &Pacer) -> (Discarded, Vec<Refusal>
     if let Err(Lost(why)) = emptied {
         remover.refusals.add(tree.path.to_owned(), why);
     }
-    (remover.discarded, remover.refusals.into_vec(tree.path))
+    let mut discarded = remover.discarded;
+    if let Some(measured) = tree.measured {
+        discarded.bytes = measured.bytes_of(discarded.entries);
+    }
+    (discarded, remover.refusals.into_vec(tree.path))
 }
 
 impl Remover<'_> {
@@ -363,7 +371,7 @@ mod tests {
         let identity = seen(&top).unwrap().identity;
         let parent = File::open(path.parent().unwrap()).unwrap();
         let name = std::ffi::CString::new(path.file_name().unwrap().as_encoded_bytes()).unwrap();
-        let tree = Tree { top: top.into(), identity, parent: parent.as_fd(), name: &name, path };
+        let tree = Tree { top: top.into(), identity, parent: parent.as_fd(), name: &name, path, measured: None };
         discard(tree, &Pacer::new(Pace::FULL))
     }
 
@@ -438,8 +446,10 @@ mod tests {
         let identity = seen(&top).unwrap().identity;
         let parent = File::open(scratch.path()).unwrap();
         let pacer = Pacer::new(Pace::FULL);
-        let (_, refusals) =
-            discard(Tree { top: top.into(), identity, parent: parent.as_fd(), name: c"other", path: &tree }, &pacer);
+        let (_, refusals) = discard(
+            Tree { top: top.into(), identity, parent: parent.as_fd(), name: c"other", path: &tree, measured: None },
+            &pacer,
+        );
         let why = "another directory lies under its trash name".to_owned();
         assert_eq!(refusals, [Refusal { path: tree, why }]);
         assert!(exists(&other));

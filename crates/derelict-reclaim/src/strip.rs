@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 
 use derelict_core::outcome::Discarded;
+use derelict_core::size::Measured;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
@@ -71,7 +72,8 @@ struct Strip {
     top: Seen,
     entries: AtomicU64,
     bytes: AtomicU64,
-    looks: Looks,
+    /// None where it is known what all of it frees.
+    looks: Option<Looks>,
 }
 
 /// What it costs to look at an entry, and what was seen: where it is dear, some stand for all.
@@ -84,14 +86,14 @@ struct Looks {
 }
 
 /// Unlinks what goes below `top`, and leaves the top itself.
-pub(crate) fn strip(top: &OwnedFd, pacer: &Pacer) -> Result<Discarded, Errno> {
-    let strip =
-        Strip { top: seen(top)?, entries: AtomicU64::new(0), bytes: AtomicU64::new(0), looks: Looks::default() };
+pub(crate) fn strip(top: &OwnedFd, measured: Option<Measured>, pacer: &Pacer) -> Result<Discarded, Errno> {
+    let looks = measured.is_none().then(Looks::default);
+    let strip = Strip { top: seen(top)?, entries: AtomicU64::new(0), bytes: AtomicU64::new(0), looks };
     let dir = rustix::io::fcntl_dupfd_cloexec(top, 0)?;
     rustix::fs::seek(&dir, SeekFrom::Start(0))?;
     let top = Node::new(dir, CString::default(), None, 0, None);
     work_through(pacer, Job::Read(Arc::new(top)), |job, member| strip.work(job, member));
-    let bytes = strip.bytes.into_inner() + strip.looks.all_bytes();
+    let bytes = strip.bytes.into_inner() + strip.looks.as_ref().map_or(0, Looks::all_bytes);
     Ok(Discarded { entries: strip.entries.into_inner(), bytes })
 }
 
@@ -227,16 +229,17 @@ impl Strip {
     }
 
     fn unlink_all(&self, node: &Arc<Node>, names: &Names, part: Range<usize>, member: &mut Stripper<'_, '_>) {
-        let mut removed = 0;
-        let mut bytes = 0;
+        let (mut removed, mut bytes) = (0, 0);
         for name in names.range(part) {
-            let looked = self.looks.wanted().then(|| self.look(node, name, member));
+            let looks = self.looks.as_ref();
+            let looked = looks.filter(|looks| looks.wanted()).map(|looks| looks.at(node, name, member));
             match member.call(Call::Unlink, || rustix::fs::unlinkat(&node.dir, name, AtFlags::empty())) {
                 Ok(()) => {
                     removed += 1;
-                    match looked {
-                        Some(found) => bytes += found,
-                        None => self.looks.pass(),
+                    match (looked, looks) {
+                        (Some(found), _) => bytes += found,
+                        (None, Some(looks)) => looks.pass(),
+                        (None, None) => {}
                     }
                 }
                 Err(Errno::NOENT) => {}
@@ -254,15 +257,9 @@ impl Strip {
         }
         node.removed.fetch_add(removed, Ordering::Relaxed);
         self.entries.fetch_add(removed, Ordering::Relaxed);
-        self.looks.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// The bytes that go with an entry: its own, if this is its last link.
-    fn look(&self, node: &Node, name: &CStr, member: &mut Stripper<'_, '_>) -> u64 {
-        let asked = self.looks.is_timed().then(Instant::now);
-        let found = member.call(Call::Look, || seen_at(&node.dir, name));
-        self.looks.took(asked.map(|asked| asked.elapsed()));
-        found.map_or(0, |found| if found.links <= 1 { found.bytes } else { 0 })
+        if let Some(looks) = &self.looks {
+            looks.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     /// A job in a directory is done. The last one removes the directory, and that is a job done in
@@ -303,6 +300,14 @@ fn start_over(node: &Node) -> bool {
 }
 
 impl Looks {
+    /// The bytes that go with an entry: its own, if this is its last link.
+    fn at(&self, node: &Node, name: &CStr, member: &mut Stripper<'_, '_>) -> u64 {
+        let asked = self.is_timed().then(Instant::now);
+        let found = member.call(Call::Look, || seen_at(&node.dir, name));
+        self.took(asked.map(|asked| asked.elapsed()));
+        found.map_or(0, |found| if found.links <= 1 { found.bytes } else { 0 })
+    }
+
     fn is_timed(&self) -> bool {
         self.seen.load(Ordering::Relaxed) < FIRST_LOOKS
     }

@@ -173,7 +173,9 @@ pub(crate) fn policy() -> Policy {
 
 pub(crate) fn approved(candidates: Vec<Candidate>) -> ApprovedPlan {
     let judged = candidates.into_iter().map(|candidate| {
-        let size = Size { sole_bytes: 0, entries: 1, linked: Vec::new(), completeness: Completeness::Exact };
+        // Nothing was measured, so that each entry is asked what it frees.
+        let completeness = Completeness::AtLeast { why: "not measured".into() };
+        let size = Size { sole_bytes: 0, entries: 1, linked: Vec::new(), completeness };
         let evidence = clean();
         let verdict = judge(&evidence, &policy(), NOW);
         Judged { candidate, evidence, size, verdict }
