@@ -9,7 +9,7 @@
 //! into those inside it, `linked` after those that live off it. `saved` says what is saved elsewhere, by the
 //! addresses that `settings` and `rewrites` know; `history` asks which commits are, with `commits` (the ancestry
 //! walk), `containment` and `landing` (squash, rebase, stash) and `lines`; `doubts` and `saved_files` ask it of
-//! files. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
+//! files. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
 //! `hostile` gives our own parsers any bytes.
 
 mod attributes;
@@ -41,13 +41,16 @@ mod saved_files;
 mod settings;
 mod stat;
 mod surroundings;
+mod terms;
 mod trees;
+mod users;
 mod walk;
 mod work_tree;
 
 pub use proof::{Answer, ChannelReport, Examination, Loss};
 pub use stat::Stat;
 pub use surroundings::{Borrower, Surroundings};
+pub use terms::{GitFiles, Terms};
 pub use walk::{Meter, measure};
 
 use std::os::fd::BorrowedFd;

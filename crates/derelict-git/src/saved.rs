@@ -1,7 +1,7 @@
 //! What is saved elsewhere: by a forge that a remote-tracking ref really is about, and by repositories
 //! of this machine that stay. Not here: what of a repository is saved that way.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,15 +48,18 @@ impl Saved {
     ) -> Self {
         let named: HashSet<ObjectId> = refs.direct.iter().map(|(_, id)| *id).collect();
         let mut keepers = standing.around.keepers_of(standing.top);
+        let remotes = Remotes { repo: &repo.settings.remotes, users: &standing.around.users().rewrites.remotes };
         let (mut forges, mut others) = (Vec::new(), Vec::new());
-        for remote in repo.settings.remotes.iter().chain(&standing.around.rewrites().remotes) {
-            match remote_address(remote, &repo.rewrites, standing) {
-                Address::Forge => forges.push(remote),
+        for name in remotes.names() {
+            match remotes.address(name, &repo.rewrites, standing) {
+                // What only the user's configuration has can take savings away, and adds none.
+                Address::Forge if !remotes.is_the_repositorys(name) => {}
+                Address::Forge => forges.extend(remotes.called(name)),
                 Address::Directory(path) => {
-                    others.push(remote);
+                    others.extend(remotes.called(name));
                     keepers.extend(standing.around.keeper(&path));
                 }
-                Address::Nowhere => others.push(remote),
+                Address::Nowhere => others.extend(remotes.called(name)),
             }
         }
         if repo.is_linked()
@@ -109,10 +112,41 @@ impl Saved {
     }
 }
 
-/// Where a remote leads: to a forge only if all that its address may be rewritten to does.
-fn remote_address(remote: &Remote, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
-    let Some(url) = &remote.url else { return Address::Nowhere };
-    let addresses = rewrites.addresses(url, standing.around.rewrites());
+/// The remotes of a repository, and those that the user has in every repository. Sections of one name are one
+/// remote, wherever they are written.
+struct Remotes<'r> {
+    repo: &'r [Remote],
+    users: &'r [Remote],
+}
+
+impl<'r> Remotes<'r> {
+    fn names(&self) -> BTreeSet<&'r BString> {
+        self.repo.iter().chain(self.users).map(|remote| &remote.name).collect()
+    }
+
+    fn called(&self, name: &BString) -> impl Iterator<Item = &'r Remote> {
+        self.repo.iter().chain(self.users).filter(move |remote| remote.name == *name)
+    }
+
+    fn is_the_repositorys(&self, name: &BString) -> bool {
+        self.repo.iter().any(|remote| remote.name == *name)
+    }
+
+    /// Where a remote leads: to a forge only if all of its addresses do, and all that they may be rewritten to.
+    fn address(&self, name: &BString, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
+        let urls = self.called(name).filter_map(|remote| remote.url.as_ref());
+        let mut addresses = urls.map(|url| address_of(url, rewrites, standing));
+        let Some(first) = addresses.next() else { return Address::Nowhere };
+        let elsewhere = addresses.find(|address| !matches!(address, Address::Forge));
+        match first {
+            Address::Forge => elsewhere.unwrap_or(Address::Forge),
+            Address::Directory(_) | Address::Nowhere => first,
+        }
+    }
+}
+
+fn address_of(url: &BString, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
+    let addresses = rewrites.addresses(url, &standing.around.users().rewrites);
     let is_forge = |url: &BString| matches!(address(url, standing), Address::Forge);
     match address(&addresses.likely, standing) {
         Address::Forge if addresses.perhaps.is_none_or(|urls| !urls.iter().all(is_forge)) => Address::Nowhere,

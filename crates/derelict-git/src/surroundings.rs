@@ -12,9 +12,10 @@ use gix_hash::ObjectId;
 use crate::commits::{Peeled, Stores};
 use crate::refs::{Refs, read_limited};
 use crate::repository::{Objects, open_store};
-use crate::rewrites::Rewrites;
 use crate::settings::{CONFIG_BYTES, Settings};
+use crate::terms::Terms;
 use crate::trees::list;
+use crate::users::Users;
 
 /// A repository elsewhere that needs files of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Surroundings {
     swept_root: PathBuf,
     keepers: Vec<PathBuf>,
     borrowers: Vec<Borrower>,
-    rewrites: Rewrites,
+    users: Users,
     read: Mutex<HashMap<PathBuf, Option<Arc<Keeper>>>>,
 }
 
@@ -60,20 +61,26 @@ impl Surroundings {
     /// repository inside it saves nothing, unless it is one of the `keepers`, which stay.
     #[must_use]
     pub fn new(swept_root: PathBuf, keepers: Vec<PathBuf>, borrowers: Vec<Borrower>) -> Self {
-        Self { swept_root, keepers, borrowers, rewrites: Rewrites::default(), read: Mutex::default() }
+        Self { swept_root, keepers, borrowers, users: Users::default(), read: Mutex::default() }
     }
 
-    /// With what the user and the system configured for git: files in the order in which git reads them, and
-    /// the home directory that `~` stands for in them. It can only take savings away: an address that these
-    /// files lead to a directory of this machine is no forge.
+    /// Under what is said outside of the repositories.
     #[must_use]
-    pub fn with_git_configuration(mut self, files: &[PathBuf], home: Option<&Path>) -> Self {
-        self.rewrites = Rewrites::of_files(files, home);
+    pub fn under(mut self, terms: &Terms) -> Self {
+        self.users = Users::read(&terms.git);
         self
     }
 
-    pub(crate) fn rewrites(&self) -> &Rewrites {
-        &self.rewrites
+    /// Configuration of the user or the machine that could not be read, and why: then no address is certain, and
+    /// no forge saves anything.
+    #[must_use]
+    pub fn unread(&self) -> &[String] {
+        &self.users.unread
+    }
+
+    /// What the user's and the machine's configuration of git says.
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
     }
 
     /// The keepers that lie beside a directory or beside one of its ancestors.

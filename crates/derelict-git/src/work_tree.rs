@@ -80,6 +80,10 @@ pub(crate) fn walk_work_tree(
         Some(Owner { repo, index, saved, doubts }) => (index, Some((repo.settings.hash, saved, doubts))),
         None => (None, None),
     };
+    let users = examiner.around.users();
+    if let Some(text) = &users.ignore {
+        rules.push(text, b"");
+    }
     // Missing or unreadable, it ignores nothing, which keeps more.
     if let Some(Ok(text)) = repo.map(|repo| read_limited(&repo.common_dir.join("info/exclude"), IGNORE_BYTES)) {
         rules.push(&text, b"");
@@ -89,11 +93,9 @@ pub(crate) fn walk_work_tree(
     let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), lists: [0; 2] };
     // Missing or unreadable, they convert nothing, and a file that differs is told as changed.
     let info = repo.map(|repo| read_limited(&repo.common_dir.join("info/attributes"), ATTRIBUTES_BYTES));
-    let attributes = match info {
-        Some(Ok(text)) => Attributes::with_info(&text),
-        Some(Err(_)) | None => Attributes::default(),
-    };
-    let converts = repo.is_some_and(|repo| repo.settings.converts_line_endings);
+    let info = info.and_then(Result::ok);
+    let attributes = Attributes::new(&users.attributes, info.as_deref());
+    let converts = repo.and_then(|repo| repo.settings.autocrlf).or(users.autocrlf).unwrap_or(false);
     let line_endings = if converts { LineEndings::Converted } else { LineEndings::Kept };
     let heaps = Vec::new();
     let looked = [0; 2];

@@ -12,7 +12,7 @@ use derelict_core::ids::{Timestamp, escaped};
 use derelict_core::ports::SourceLost;
 use derelict_core::size::{Completeness, Size};
 use derelict_core::survey::{Sighting, lost_most};
-use derelict_git::Surroundings;
+use derelict_git::{Borrower, Surroundings, Terms};
 
 use crate::borrowers::{Search, Start};
 use crate::cache::Cache;
@@ -34,6 +34,7 @@ use crate::survey::{BorrowerSearch, Depth, Disclosures, Progress, Survey};
 pub struct DevlaunchObserver {
     cache: Cache,
     environment: Environment,
+    terms: Terms,
     now: Timestamp,
     known: Option<Known>,
 }
@@ -57,10 +58,10 @@ struct Views<'v> {
 }
 
 impl DevlaunchObserver {
-    /// For one cache. `now` is the instant of the whole run.
+    /// For one cache, under what is said outside of it. `now` is the instant of the whole run.
     #[must_use]
-    pub fn new(cache: Cache, environment: Environment, now: Timestamp) -> Self {
-        Self { cache, environment, now, known: None }
+    pub fn new(cache: Cache, environment: Environment, terms: Terms, now: Timestamp) -> Self {
+        Self { cache, environment, terms, now, known: None }
     }
 
     /// The cache that is looked at.
@@ -89,7 +90,7 @@ impl DevlaunchObserver {
         let claims = self.claims(&scan, &placer, &listing)?;
         search.look(places_of(&claims));
         let (borrowers, searched) = search.finish();
-        let around = Surroundings::new(self.cache.repos().to_path_buf(), scan.bares.clone(), borrowers);
+        let around = self.around(&scan, borrowers);
         let views = Views::new(&claims, &around, self.now);
         let asked_for = |found: &&Found| self.cache.only().is_none_or(|only| found.candidate.below_root == only);
         let found: Vec<&Found> = scan.found.iter().filter(asked_for).collect();
@@ -125,7 +126,7 @@ impl DevlaunchObserver {
         search.look(self.usual_places(&known.scan));
         search.look(places_of(&claims));
         let (borrowers, _) = search.finish();
-        let around = Surroundings::new(self.cache.repos().to_path_buf(), known.scan.bares.clone(), borrowers);
+        let around = self.around(&known.scan, borrowers);
         if let Some(known) = &mut self.known {
             known.listing = listing;
             known.around = around;
@@ -198,6 +199,10 @@ impl DevlaunchObserver {
         Ok(views.look(&found, dir, Depth::Everything).evidence)
     }
 
+    fn around(&self, scan: &Scan, borrowers: Vec<Borrower>) -> Surroundings {
+        Surroundings::new(self.cache.repos().to_path_buf(), scan.bares.clone(), borrowers).under(&self.terms)
+    }
+
     fn placer<'s>(&self, scan: &'s Scan) -> Result<Placer<'s>, SourceLost> {
         Placer::new(self.cache.home(), scan).map_err(|error| unreadable(self.cache.home(), &error))
     }
@@ -264,6 +269,7 @@ impl<'v> Views<'v> {
             processes: self.occupancy.view(),
             borrowers,
             records: self.claims.records_problem().map(str::to_owned),
+            git: self.around.unread().to_vec(),
         }
     }
 

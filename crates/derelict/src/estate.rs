@@ -12,7 +12,7 @@ use derelict_core::plan::{Judged, Plan};
 use derelict_core::policy::{Policy, Selection, Window};
 use derelict_core::record::{LastSweep, SetAside};
 use derelict_core::survey::{breakers, judge_all, referenced};
-use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey};
+use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey, Terms};
 use derelict_reclaim::beneath::Root;
 use derelict_reclaim::journal::{self, OpenIntent};
 use derelict_reclaim::recover;
@@ -174,9 +174,14 @@ impl Estate {
     fn look(&self, depth: Depth, console: &mut Console) -> Result<(Timestamp, DevlaunchObserver, Survey), Failure> {
         let now = host::now().map_err(Failure::stopped)?;
         let progress = console.phase(&doing(Progress::Asking));
-        let mut observer = DevlaunchObserver::new(self.cache.clone(), self.host.environment.clone(), now);
+        let mut observer = DevlaunchObserver::new(self.cache.clone(), self.host.environment.clone(), self.terms(), now);
         let survey = observer.survey(depth, &|step| progress.now(doing(step))).map_err(Failure::stopped)?;
         Ok((now, observer, survey))
+    }
+
+    /// What is said outside of the clones.
+    fn terms(&self) -> Terms {
+        Terms { git: self.host.git.clone() }
     }
 
     fn remembered(&self) -> Remembered {

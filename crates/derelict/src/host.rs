@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
 use derelict_core::ids::Timestamp;
-use derelict_observe::Environment;
+use derelict_observe::{Environment, GitFiles};
 
 /// Our own directory below the one for all state.
 const NAME: &str = "derelict";
@@ -24,6 +24,8 @@ pub(crate) const SYSTEM_CONFIG: &str = "/etc/derelict/config.toml";
 pub(crate) struct Host {
     /// What the observer needs to know.
     pub(crate) environment: Environment,
+    /// Where git is configured for all repositories.
+    pub(crate) git: GitFiles,
     /// `XDG_STATE_HOME`, unchanged.
     pub(crate) state_home: Option<PathBuf>,
     /// The first directory of `STATE_DIRECTORY`, if it is absolute.
@@ -62,6 +64,7 @@ impl Host {
                 path: std::env::var_os("PATH"),
                 uid: rustix::process::geteuid().as_raw(),
             },
+            git: GitFiles::usual(path("HOME"), path("XDG_CONFIG_HOME")),
             state_home: path("XDG_STATE_HOME"),
             state_directory: std::env::var_os("STATE_DIRECTORY")
                 .and_then(|all| std::env::split_paths(&all).next())
@@ -146,7 +149,7 @@ mod tests {
     fn host(state_home: Option<&str>, home: Option<&str>) -> Host {
         let home = home.map(PathBuf::from);
         let environment = Environment { home, xdg_cache_home: None, devpod_home: None, path: None, uid: 0 };
-        Host { environment, state_home: state_home.map(PathBuf::from), state_directory: None }
+        Host { environment, git: GitFiles::NONE, state_home: state_home.map(PathBuf::from), state_directory: None }
     }
 
     #[test]

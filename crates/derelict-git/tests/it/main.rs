@@ -4,4 +4,5 @@ mod channels;
 mod corpus;
 mod states;
 mod support;
+mod users;
 mod walks;

@@ -130,6 +130,7 @@ impl RootObserver {
             root: scan.root_seen.identity,
             clocks: asked.and_then(|asked| asked.clocks),
             processes: views.occupancy.view(),
+            git: around.unread().to_vec(),
             borrowers,
         };
         self.known = Some(Known { scan, around, traced: None, lately: None });
@@ -277,7 +278,7 @@ impl RootObserver {
                 search.look(scan.found.iter().map(|found| Start::Alone(found.candidate.path.clone())));
                 search.look(root.parent().map(|parent| Start::Below(parent.to_path_buf())));
                 let (borrowers, searched) = search.finish();
-                Ok((Surroundings::new(root, Vec::new(), borrowers), Some(searched)))
+                Ok((Surroundings::new(root, Vec::new(), borrowers).under(&self.spec.terms), Some(searched)))
             }
         }
     }

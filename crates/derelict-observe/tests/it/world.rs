@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use derelict_core::evidence::{ClaimedPath, Evidence, Holder, Observed};
 use derelict_core::ids::Timestamp;
 use derelict_core::survey::Sighting;
-use derelict_observe::{Cache, Depth, DevlaunchObserver, Environment, Located, Survey};
+use derelict_observe::{Cache, Depth, DevlaunchObserver, Environment, Located, Survey, Terms};
 
 /// 2026-08-02 at 12:00 UTC.
 pub(crate) const NOW: Timestamp = Timestamp::new(1_785_672_000, 0);
@@ -105,7 +105,7 @@ impl World {
     }
 
     pub(crate) fn observer(&self) -> DevlaunchObserver {
-        DevlaunchObserver::new(self.cache(None), self.environment(), NOW)
+        DevlaunchObserver::new(self.cache(None), self.environment(), Terms::NONE, NOW)
     }
 
     pub(crate) fn survey(&self) -> Survey {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use derelict_observe::Environment;
+use derelict_observe::{Environment, GitFiles};
 use serde_json::{Value, json};
 
 use super::git::git;
@@ -75,6 +75,7 @@ impl Estate {
                 path: Some(self.root.join("bin").into_os_string()),
                 uid: rustix::process::geteuid().as_raw(),
             },
+            git: GitFiles::NONE,
             state_home: Some(self.root.join("state")),
             state_directory: None,
         }

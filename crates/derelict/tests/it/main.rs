@@ -29,5 +29,6 @@ mod replicas;
 mod report;
 mod serving;
 mod support;
+mod terms;
 mod unsaved;
 mod use_now;
