@@ -24,6 +24,7 @@ mod history;
 #[doc(hidden)]
 pub mod hostile;
 mod ignore;
+mod ignored_changes;
 mod index;
 mod landing;
 mod lfs;
@@ -47,7 +48,9 @@ mod users;
 mod walk;
 mod work_tree;
 
+pub use ignored_changes::{BadPattern, IgnoredChanges};
 pub use proof::{Answer, ChannelReport, Examination, Loss};
+pub use rebuildable::{BadRebuildable, Rebuildable};
 pub use stat::Stat;
 pub use surroundings::{Borrower, Surroundings};
 pub use terms::{GitFiles, Terms};

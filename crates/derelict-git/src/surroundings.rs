@@ -10,6 +10,8 @@ use bstr::ByteSlice;
 use gix_hash::ObjectId;
 
 use crate::commits::{Peeled, Stores};
+use crate::ignored_changes::IgnoredChanges;
+use crate::rebuildable::Rebuildable;
 use crate::refs::{Refs, read_limited};
 use crate::repository::{Objects, open_store};
 use crate::settings::{CONFIG_BYTES, Settings};
@@ -33,6 +35,8 @@ pub struct Surroundings {
     keepers: Vec<PathBuf>,
     borrowers: Vec<Borrower>,
     users: Users,
+    ignored_changes: IgnoredChanges,
+    rebuildable: Rebuildable,
     read: Mutex<HashMap<PathBuf, Option<Arc<Keeper>>>>,
 }
 
@@ -61,13 +65,23 @@ impl Surroundings {
     /// repository inside it saves nothing, unless it is one of the `keepers`, which stay.
     #[must_use]
     pub fn new(swept_root: PathBuf, keepers: Vec<PathBuf>, borrowers: Vec<Borrower>) -> Self {
-        Self { swept_root, keepers, borrowers, users: Users::default(), read: Mutex::default() }
+        Self {
+            swept_root,
+            keepers,
+            borrowers,
+            users: Users::default(),
+            ignored_changes: IgnoredChanges::NONE,
+            rebuildable: Rebuildable::NONE.with_table(),
+            read: Mutex::default(),
+        }
     }
 
     /// Under what is said outside of the repositories.
     #[must_use]
     pub fn under(mut self, terms: &Terms) -> Self {
         self.users = Users::read(&terms.git);
+        self.ignored_changes = terms.ignored_changes.clone();
+        self.rebuildable = terms.rebuildable.with_table();
         self
     }
 
@@ -81,6 +95,16 @@ impl Surroundings {
     /// What the user's and the machine's configuration of git says.
     pub(crate) fn users(&self) -> &Users {
         &self.users
+    }
+
+    /// Changes that are no losses.
+    pub(crate) fn ignored_changes(&self) -> &IgnoredChanges {
+        &self.ignored_changes
+    }
+
+    /// What is made again.
+    pub(crate) fn rebuildable(&self) -> &Rebuildable {
+        &self.rebuildable
     }
 
     /// The keepers that lie beside a directory or beside one of its ancestors.

@@ -3,11 +3,18 @@
 
 use std::path::PathBuf;
 
+use crate::ignored_changes::IgnoredChanges;
+use crate::rebuildable::Rebuildable;
+
 /// Everything that is said beside the repositories. It is the same for all candidates of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// Where git is configured for all repositories.
     pub git: GitFiles,
+    /// Changes of tracked files that the operator lets go.
+    pub ignored_changes: IgnoredChanges,
+    /// Directories that the operator knows to be made again.
+    pub rebuildable: Rebuildable,
 }
 
 /// Where git keeps what holds for all repositories of a user, in the order in which it reads that.
@@ -53,7 +60,21 @@ impl GitFiles {
 
 impl Terms {
     /// Nothing is said.
-    pub const NONE: Self = Self { git: GitFiles::NONE };
+    pub const NONE: Self = Self::of_git(GitFiles::NONE);
+
+    /// Nothing is said but by git's configuration.
+    #[must_use]
+    pub const fn of_git(git: GitFiles) -> Self {
+        Self { git, ignored_changes: IgnoredChanges::NONE, rebuildable: Rebuildable::NONE }
+    }
+
+    /// The operator's words, which take part in a policy: each with what it lets go.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let changes = self.ignored_changes.texts().map(|pattern| format!("changes to {pattern} are ignored by policy"));
+        let rebuildable = self.rebuildable.texts().map(|entry| format!("{entry} counts as rebuildable by policy"));
+        changes.chain(rebuildable).collect()
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ mod sources;
 mod survey;
 
 pub use cache::{Cache, LocateError, Located};
-pub use derelict_git::{GitFiles, Terms};
+pub use derelict_git::{BadPattern, BadRebuildable, GitFiles, IgnoredChanges, Rebuildable, Terms};
 pub use environment::Environment;
 pub use observer::DevlaunchObserver;
 pub use scan::{SkipKind, Skipped, TRASH_PREFIX};

@@ -2,6 +2,7 @@
 
 mod channels;
 mod corpus;
+mod operators;
 mod states;
 mod support;
 mod users;

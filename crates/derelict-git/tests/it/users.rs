@@ -16,9 +16,9 @@ fn findings(script: &str, configuration: &str) -> Vec<String> {
     let world = World::new();
     let clone = world.clone(script);
     let home = world.root().join("home");
-    write(home.join(".gitconfig"), &configuration.replace("$ROOT", &world.root().display().to_string()));
+    write(home.join(".gitconfig"), configuration.replace("$ROOT", &world.root().display().to_string()));
     let git = GitFiles { configuration: vec![home.join(".gitconfig")], home: Some(home), ..GitFiles::NONE };
-    probe(&clone, &world.around().under(&Terms { git })).findings()
+    probe(&clone, &world.around().under(&Terms::of_git(git))).findings()
 }
 
 const NOTHING: [&str; 0] = [];
@@ -110,5 +110,5 @@ fn files_in_the_usual_places_need_not_be_named() {
     write(config.join("git/attributes"), "* text=auto\n");
     let usual = GitFiles::usual(Some(world.root().join("home")), Some(config));
     let git = GitFiles { configuration: usual.configuration[1..].to_vec(), system_attributes: None, ..usual };
-    assert_eq!(probe(&clone, &world.around().under(&Terms { git })).findings(), NOTHING);
+    assert_eq!(probe(&clone, &world.around().under(&Terms::of_git(git))).findings(), NOTHING);
 }

@@ -69,7 +69,11 @@ fn assigned(root: &Root, host: &Host, state: &Path) -> Result<Assigned, Failure>
         source: source_name(&root.owner).to_owned(),
         shape: root.shape.clone(),
         policy,
-        terms: Terms { git: host.git.clone() },
+        terms: Terms {
+            git: host.git.clone(),
+            ignored_changes: root.ignored_changes.clone(),
+            rebuildable: root.rebuildable.clone(),
+        },
         idle: root.idle,
         limits: root.limits,
         pace: Pace { operations_per_second: root.operations_per_second, ..Pace::POLITE },

@@ -226,6 +226,9 @@ impl Sweeping<'_> {
             NotSurveyed::RootAbsent { why, .. } => self.absent(&why),
             NotSurveyed::SourceLost(lost) => StopReason::SourceLost { source: lost.source_id, why: lost.why },
         })?;
+        for word in self.assignment.terms.words() {
+            self.watcher.tell(&text::sentence(&word));
+        }
         let RootSurvey { sightings, skipped, owners, root, clocks, git, .. } = survey;
         for why in git {
             self.watcher.tell(&format!(
@@ -279,7 +282,8 @@ impl Sweeping<'_> {
         if let Some(stop) = stop {
             return Acted { report: stopped(&plan, stop), plan, expired };
         }
-        let consent = Consent::Standing { policy: Digest::of(&(policy, &self.assignment.limits)) };
+        let words = self.assignment.terms.words();
+        let consent = Consent::Standing { policy: Digest::of(&(policy, &self.assignment.limits, words)) };
         let approved = plan.approve(consent).expect("because a standing consent is to every plan");
         let disposal = match self.assignment.grace {
             Duration::ZERO => Disposal::Discard,

@@ -46,3 +46,48 @@ fn a_configuration_of_git_that_cannot_be_read_keeps_and_is_told() {
     told.expect_stdout("no forge saves anything").expect_stdout(".gitconfig");
     assert_eq!(cache.leaves(REPOSITORY), ["f"]);
 }
+
+#[test]
+fn ignored_changes_go_and_are_told_by_the_plan_explain_and_the_json() {
+    let mut cache = Cache::small();
+    cache.dirty("d");
+    let both = cache.dirty("u");
+    write(both.join("new"), "n");
+    let words = ["--ignore-changes", "pixi.lock"];
+    let plan = derelict(&cache, &[&["prune", "-n"], &words[..]].concat()).finish();
+    plan.expect_stdout("; ignored by policy: changed: pixi.lock")
+        .expect_stdout("Note: changes to pixi.lock are ignored by policy");
+    let place = cache.path_of("d").display().to_string();
+    let explained = derelict(&cache, &[&["explain", &place], &words[..]].concat()).finish();
+    explained.expect_stdout("changed: pixi.lock, by policy");
+    let report = prune_json(&cache, &[&["-y"], &words[..]].concat(), 0);
+    let row = &report.0["plan"]["removals"][0];
+    assert_eq!((&row["verdict"], &row["allowed"]), (&"clean".into(), &serde_json::json!(["changed: pixi.lock"])));
+    assert_eq!(report.reasons("u"), "new: new");
+    assert_eq!(cache.leaves(REPOSITORY), ["u"]);
+    // Nobody said anything of it this time.
+    assert!(prune_json(&cache, &["-n"], 0).reasons("u").contains("changed: pixi.lock"));
+}
+
+#[test]
+fn a_word_that_cannot_be_meant_is_a_usage_error_that_names_it() {
+    let cache = Cache::small();
+    for (flag, word, why) in [
+        ("--ignore-changes", "!x", "the pattern \"!x\" of ignored changes would take back another one"),
+        ("--rebuildable", "out", "the entry \"out\" of rebuildable directories has no witness"),
+    ] {
+        derelict(&cache, &["prune", "-n", flag, word]).finish().expect_code(2).expect_stderr(why);
+    }
+}
+
+#[test]
+fn a_directory_that_the_operator_knows_to_be_made_again_goes() {
+    let mut cache = Cache::small();
+    let clone = cache.clean("a");
+    shell(&clone, "echo out/ >>.git/info/exclude; mkdir out; echo x >out/x", &[]);
+    let witness = ["--rebuildable", "out=pixi.toml"];
+    prune_json(&cache, &["-y", "--rebuildable", "out=nothing"], 0);
+    assert_eq!(cache.leaves(REPOSITORY), ["a"]);
+    prune_json(&cache, &[&["-y"], &witness[..]].concat(), 0);
+    assert_eq!(cache.leaves(REPOSITORY), [""; 0]);
+}
