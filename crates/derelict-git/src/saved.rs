@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bstr::{BString, ByteSlice};
 use gix_hash::ObjectId;
 
-use crate::commits::{Commit, Stores};
+use crate::asked::{Forge, Heard, ask};
+use crate::commits::{Commit, Peeled, Stores, difference};
 use crate::refs::{Reflog, Refs};
 use crate::repository::Repository;
 use crate::rewrites::Rewrites;
@@ -30,6 +31,8 @@ pub(crate) struct Saved {
     pub(crate) forge: HashSet<ObjectId>,
     /// What the refs of repositories that stay name.
     pub(crate) kept: HashSet<ObjectId>,
+    /// What forges are only thought to name, and why that could not be made certain; only where they were asked.
+    uncertain: Vec<(ObjectId, String)>,
     keepers: Vec<Arc<Keeper>>,
     /// The repository's own objects, then those of the keepers.
     pub(crate) stores: Stores,
@@ -54,7 +57,10 @@ impl Saved {
             match remotes.address(name, &repo.rewrites, standing) {
                 // What only the user's configuration has can take savings away, and adds none.
                 Address::Forge if !remotes.is_the_repositorys(name) => {}
-                Address::Forge => forges.extend(remotes.called(name)),
+                Address::Forge => forges.push(Forge {
+                    sections: remotes.called(name).collect(),
+                    address: remotes.asked_at(name, &repo.rewrites, standing),
+                }),
                 Address::Directory(path) => {
                     others.extend(remotes.called(name));
                     keepers.extend(standing.around.keeper(&path));
@@ -73,15 +79,26 @@ impl Saved {
         let tips = |keeper: &Arc<Keeper>| {
             keeper.tips.iter().filter(|id| !named.contains(*id) || keeper.holds(id)).copied().collect::<Vec<_>>()
         };
-        let kept = keepers.iter().flat_map(tips).collect();
+        let kept: HashSet<ObjectId> = keepers.iter().flat_map(tips).collect();
         // A ref that a remote of another kind may have written says nothing of a forge.
-        let maps = |remotes: &[&Remote], name: &[u8]| remotes.iter().any(|remote| remote.maps(name));
-        let mapped = refs.direct.iter().filter(|(name, _)| maps(&forges, name) && !maps(&others, name));
-        let forge = mapped.filter(|(name, id)| was_fetched(name, id, logs)).map(|(_, id)| *id).collect();
+        let maps = |name: &[u8]| {
+            forges.iter().any(|forge| forge.maps(name)) && !others.iter().any(|remote: &&Remote| remote.maps(name))
+        };
+        let mapped = refs.direct.iter().filter(|(name, _)| maps(name));
+        let fetched: Vec<(&[u8], ObjectId)> =
+            mapped.filter(|(name, id)| was_fetched(name, id, logs)).map(|(name, id)| (name.as_slice(), *id)).collect();
         let objects = || keepers.iter().map(|keeper| keeper.objects());
         let stores = Stores::new(std::iter::once(repo.objects.another()).chain(objects()).collect(), shallow);
         let theirs = Stores::new(objects().collect(), HashSet::new());
-        Self { forge, kept, keepers, stores, theirs }
+        let Heard { certain, uncertain } = match standing.around.asker() {
+            None => Heard { certain: fetched.into_iter().map(|(_, id)| id).collect(), uncertain: Vec::new() },
+            Some(asker) => {
+                let alone: Vec<_> = fetched.into_iter().filter(|(_, id)| !kept.contains(id)).collect();
+                ask(asker, &forges, &alone, &stores)
+            }
+        };
+        let forge = certain.into_iter().chain(uncertain.iter().map(|(id, _)| *id)).collect();
+        Self { forge, kept, uncertain, keepers, stores, theirs }
     }
 
     /// Whether this very object is named by something that stays.
@@ -92,6 +109,25 @@ impl Saved {
     /// All that is named by something that stays.
     pub(crate) fn tips(&self) -> HashSet<ObjectId> {
         self.forge.union(&self.kept).copied().collect()
+    }
+
+    /// Why it cannot be told whether something is saved: a forge that alone would save it could not vouch for it.
+    pub(crate) fn doubts(&self, most: usize) -> Result<BTreeSet<&str>, String> {
+        let doubtful: HashSet<ObjectId> = self.uncertain.iter().map(|(id, _)| *id).collect();
+        let certain = self.tips().difference(&doubtful).copied().collect();
+        let mut commits = Vec::new();
+        for (id, why) in &self.uncertain {
+            let commit = match self.stores.peel(*id)? {
+                Peeled::Commit(commit) => Some(commit),
+                Peeled::Other | Peeled::Missing => None,
+            };
+            commits.push((commit, why.as_str()));
+        }
+        let named: Vec<ObjectId> = commits.iter().filter_map(|(commit, _)| *commit).collect();
+        let unsaved = difference(&self.stores, &named, &certain, most)?;
+        let doubts =
+            commits.into_iter().filter(|(commit, _)| commit.is_none_or(|commit| unsaved.contains_key(&commit)));
+        Ok(doubts.map(|(_, why)| why).collect())
     }
 
     /// Whether a commit that nothing names any more is as whole in a repository that stays as it is here: all
@@ -142,6 +178,18 @@ impl<'r> Remotes<'r> {
             Address::Forge => elsewhere.unwrap_or(Address::Forge),
             Address::Directory(_) | Address::Nowhere => first,
         }
+    }
+}
+
+impl Remotes<'_> {
+    /// The address at which a forge can be asked: what is written is rewritten by us, and must not be again by the git
+    /// of the user who asks.
+    fn asked_at(&self, name: &BString, rewrites: &Rewrites, standing: &Standing<'_>) -> Option<BString> {
+        let users = &standing.around.users().rewrites;
+        let url = self.called(name).find_map(|remote| remote.url.as_ref())?;
+        let likely = rewrites.addresses(url, users).likely;
+        let again = Rewrites::default().addresses(&likely, users).likely;
+        (again == likely).then_some(likely)
     }
 }
 

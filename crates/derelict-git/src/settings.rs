@@ -211,13 +211,27 @@ impl Remote {
     /// Only refs below `refs/remotes/` count: a mirror's `refs/*:refs/*` maps local branches onto
     /// themselves, and proves nothing about them.
     pub(crate) fn maps(&self, name: &[u8]) -> bool {
+        self.source_of(name).is_some()
+    }
+
+    /// The ref of the remote that a fetch writes to this remote-tracking ref.
+    pub(crate) fn source_of(&self, name: &[u8]) -> Option<Vec<u8>> {
         if !name.starts_with(b"refs/remotes/") {
-            return false;
+            return None;
         }
         let sources = self.fetch.iter().filter(|spec| !spec.negative).filter_map(|spec| spec.source_of(name));
         // What the remote itself only remembers of others is not the remote's.
         let mut sources = sources.filter(|source| !source.starts_with(b"refs/remotes/"));
-        sources.any(|source| !self.fetch.iter().any(|spec| spec.negative && spec.covers(&source)))
+        sources.find(|source| !self.leaves_out(source))
+    }
+
+    /// Whether a fetch asks for this ref of the remote.
+    pub(crate) fn fetches(&self, name: &[u8]) -> bool {
+        self.fetch.iter().any(|spec| !spec.negative && spec.covers(name)) && !self.leaves_out(name)
+    }
+
+    fn leaves_out(&self, source: &[u8]) -> bool {
+        self.fetch.iter().any(|spec| spec.negative && spec.covers(source))
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bstr::ByteSlice;
 use gix_hash::ObjectId;
 
+use crate::asked::ListRemote;
 use crate::commits::{Peeled, Stores};
 use crate::ignored_changes::IgnoredChanges;
 use crate::rebuildable::Rebuildable;
@@ -37,6 +38,7 @@ pub struct Surroundings {
     users: Users,
     ignored_changes: IgnoredChanges,
     rebuildable: Rebuildable,
+    asker: Option<Arc<dyn ListRemote>>,
     read: Mutex<HashMap<PathBuf, Option<Arc<Keeper>>>>,
 }
 
@@ -72,6 +74,7 @@ impl Surroundings {
             users: Users::default(),
             ignored_changes: IgnoredChanges::NONE,
             rebuildable: Rebuildable::NONE.with_table(),
+            asker: None,
             read: Mutex::default(),
         }
     }
@@ -83,6 +86,17 @@ impl Surroundings {
         self.ignored_changes = terms.ignored_changes.clone();
         self.rebuildable = terms.rebuildable.with_table();
         self
+    }
+
+    /// With somebody who asks remotes whether they still have what remote-tracking refs say.
+    #[must_use]
+    pub fn asking(mut self, asker: Option<Arc<dyn ListRemote>>) -> Self {
+        self.asker = asker;
+        self
+    }
+
+    pub(crate) fn asker(&self) -> Option<&dyn ListRemote> {
+        self.asker.as_deref()
     }
 
     /// Configuration of the user or the machine that could not be read, and why: then no address is certain, and

@@ -15,6 +15,17 @@ pub struct Terms {
     pub ignored_changes: IgnoredChanges,
     /// Directories that the operator knows to be made again.
     pub rebuildable: Rebuildable,
+    /// Whether remotes are asked if they still have their branches.
+    pub ask_remote: AskRemote,
+}
+
+/// Whether remotes are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskRemote {
+    /// What a fetch or a push wrote down is believed.
+    No,
+    /// A remote-tracking ref saves only what its remote has now.
+    Yes,
 }
 
 /// Where git keeps what holds for all repositories of a user, in the order in which it reads that.
@@ -65,7 +76,7 @@ impl Terms {
     /// Nothing is said but by git's configuration.
     #[must_use]
     pub const fn of_git(git: GitFiles) -> Self {
-        Self { git, ignored_changes: IgnoredChanges::NONE, rebuildable: Rebuildable::NONE }
+        Self { git, ignored_changes: IgnoredChanges::NONE, rebuildable: Rebuildable::NONE, ask_remote: AskRemote::No }
     }
 
     /// The operator's words, which take part in a policy: each with what it lets go.
@@ -73,7 +84,11 @@ impl Terms {
     pub fn words(&self) -> Vec<String> {
         let changes = self.ignored_changes.texts().map(|pattern| format!("changes to {pattern} are ignored by policy"));
         let rebuildable = self.rebuildable.texts().map(|entry| format!("{entry} counts as rebuildable by policy"));
-        changes.chain(rebuildable).collect()
+        let asked = match self.ask_remote {
+            AskRemote::No => None,
+            AskRemote::Yes => Some("a branch of a remote saves only what the remote, when asked, still has".to_owned()),
+        };
+        changes.chain(rebuildable).chain(asked).collect()
     }
 }
 

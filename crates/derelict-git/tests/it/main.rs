@@ -1,5 +1,6 @@
 //! What would be lost, on real repositories made by stock git.
 
+mod asking;
 mod channels;
 mod corpus;
 mod operators;
