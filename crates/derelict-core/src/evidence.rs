@@ -217,6 +217,16 @@ pub enum Holder {
 pub struct Proof {
     /// The answers, in the order the channels were examined.
     pub channels: Vec<ChannelReport>,
+    /// What would be a loss if the operator's policy had not let it go: ``changed: pixi.lock``.
+    pub allowed: Vec<Loss>,
+}
+
+impl Proof {
+    /// Answers of which no policy let anything go.
+    #[must_use]
+    pub fn of(channels: Vec<ChannelReport>) -> Self {
+        Self { channels, allowed: Vec::new() }
+    }
 }
 
 /// One channel by which a directory can hold the only copy of something.
@@ -269,7 +279,7 @@ mod tests {
                 Observed::Unknown(blind(Signal::Age)),
                 Observed::Known(Layout::Any),
                 Observed::Known(Vec::new()),
-                Observed::Known(Proof { channels: Vec::new() }),
+                Observed::Known(Proof::of(Vec::new())),
             )
         };
         assert_eq!(build(Vec::new()), Err(NobodyAsked));

@@ -1,8 +1,8 @@
 //! The few attributes of a path that change what git makes of a file's bytes: which conversion stands
 //! between a file and its object. Not here: the conversions.
 //!
-//! The user's own attributes file is not read. It could only say that a file which differs is converted,
-//! and one that is not known to be converted is told as changed, which keeps.
+//! The user's and the machine's attributes files are the weakest; an attributes file that the repository's own
+//! configuration names is not read, and a file that differs is told as changed then, which keeps.
 
 use bstr::ByteSlice;
 use gix_glob::Pattern;
@@ -65,10 +65,13 @@ pub(crate) struct Attributes {
 type Macro = (Vec<u8>, Vec<Assignment>);
 
 impl Attributes {
-    /// With the repository's own `info/attributes`.
-    pub(crate) fn with_info(text: &[u8]) -> Self {
+    /// With the attributes that every repository has, weakest first, and the repository's own `info/attributes`.
+    pub(crate) fn new(everywhere: &[Vec<u8>], info: Option<&[u8]>) -> Self {
         let mut attributes = Self::default();
-        attributes.info = attributes.parsed(text, b"");
+        everywhere.iter().for_each(|text| attributes.push(text, b""));
+        if let Some(text) = info {
+            attributes.info = attributes.parsed(text, b"");
+        }
         attributes
     }
 
@@ -234,7 +237,7 @@ mod tests {
     use super::*;
 
     fn conversion(info: &str, top: &str, deep: &str, path: &str) -> Conversion {
-        let mut attributes = Attributes::with_info(info.as_bytes());
+        let mut attributes = Attributes::new(&[], Some(info.as_bytes()));
         attributes.push(top.as_bytes(), b"");
         attributes.push(deep.as_bytes(), b"d");
         attributes.of(path.as_bytes(), LineEndings::Kept)

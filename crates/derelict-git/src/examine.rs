@@ -14,6 +14,7 @@ use crate::doubts::{Doubt, Doubts};
 use crate::git_dir::{Met, walk_git_dir};
 use crate::history::History;
 use crate::index::Index;
+use crate::landing::is_file;
 use crate::lfs::Pointer;
 use crate::proof::{Channel, Findings};
 use crate::refs::{Head, Refs, read_head};
@@ -23,6 +24,7 @@ use crate::saved::Standing;
 use crate::saved_files::Sought;
 use crate::stat::{open_dir_at, stat_at};
 use crate::surroundings::Surroundings;
+use crate::trees::Lookup;
 use crate::walk::{Meter, measure_below};
 use crate::work_tree::{Owner, walk_work_tree};
 
@@ -276,17 +278,26 @@ impl<'a> Examiner<'a> {
             Some(Ok(None)) => Err("the commit of HEAD is missing".to_owned()),
             Some(Err(why)) => Err(why),
         };
-        match tree.and_then(|tree| index.differences(&stores, &tree, MOST_DIFFERENCES)) {
-            Ok(paths) => {
+        let differences = tree.and_then(|tree| Ok((tree, index.differences(&stores, &tree, MOST_DIFFERENCES)?)));
+        match differences {
+            Ok((tree, paths)) => {
                 // A list that was cut off proves nothing of what it leaves out; and the index of a branch without a
                 // commit is all that there is of it.
                 let whole = paths.len() < MOST_DIFFERENCES && head.is_some();
+                let mut committed = Lookup::default();
                 for path in paths.iter().filter(|path| !unmerged.contains(&path.as_slice())) {
                     let staged = index.position(path).map(|entry| index.held(entry));
                     let what = format!("staged: {}", shown(path));
                     let content = vec![path.clone(), staged.map_or_else(Vec::new, |held| held.1.as_slice().to_vec())];
                     let sought = staged.map(|held| Sought { path: path.clone(), held }).into_iter().collect();
-                    if whole {
+                    let mut ignored = || {
+                        let before = committed.at(&stores, &tree, path).ok().flatten();
+                        before.is_some_and(|held| is_file(&held)) && staged.is_none_or(|held| is_file(&held))
+                    };
+                    if self.around.ignored_changes().matches(path) && ignored() {
+                        let content: Vec<&[u8]> = content.iter().map(Vec::as_slice).collect();
+                        report.allowed(|| what, &content);
+                    } else if whole {
                         doubts.add(Doubt { channel: Channel::Tracked, what, content, sought });
                     } else {
                         let content: Vec<&[u8]> = content.iter().map(Vec::as_slice).collect();

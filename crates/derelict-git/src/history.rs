@@ -88,6 +88,10 @@ impl History {
         report.examined(Channel::Commits, "saved tips", self.saved.tips().len() as u64);
         report.examined(Channel::Reflog, "reflogs", self.logs.len() as u64);
         unreadable.iter().for_each(|why| report.unknown(Channel::Commits, why));
+        match self.saved.doubts(MOST_COMMITS) {
+            Ok(doubts) => doubts.into_iter().for_each(|why| report.unknown(Channel::Commits, why)),
+            Err(why) => report.unknown(Channel::Commits, &why),
+        }
         match tell_unsaved(&self.saved, tips, report) {
             Ok(unsaved) => self.unsaved = Some(unsaved),
             Err(why) => report.unknown(Channel::Commits, &why),

@@ -65,7 +65,7 @@ fn refs(bytes: &[u8]) {
 
 fn attributes(bytes: &[u8]) {
     let (info, rest) = halves(bytes);
-    let mut attributes = Attributes::with_info(info);
+    let mut attributes = Attributes::new(&[], Some(info));
     attributes.push(rest, b"");
     attributes.push(info, b"d");
     let mut rules = Rules::default();

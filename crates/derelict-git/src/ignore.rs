@@ -1,7 +1,7 @@
-//! Ignore rules: `.gitignore` of each directory and the repository's `info/exclude`.
+//! Ignore rules: `.gitignore` of each directory, the repository's `info/exclude`, and the user's own file.
 //!
-//! The user's own excludes file is not read. It could only turn "untracked" into "ignored", and both
-//! keep, save for build output that the repository itself does not know as such.
+//! An ignore file that the repository's own configuration names is not read. It could only turn "untracked" into
+//! "ignored", and both keep, save for build output that the repository itself does not know as such.
 
 use std::path::{Path, PathBuf};
 

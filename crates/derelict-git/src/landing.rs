@@ -44,7 +44,7 @@ pub(crate) struct Landing<'s> {
 }
 
 /// Regular files: only these are text.
-fn is_file(held: &Held) -> bool {
+pub(crate) fn is_file(held: &Held) -> bool {
     held.0 == 0o100_644 || held.0 == 0o100_755
 }
 

@@ -7,11 +7,12 @@
 //! Where things are: `walk` sees every entry once; `work_tree` says what each one is; `index`, `content`,
 //! `conversion`, `attributes`, `lfs` and `ignore` help it decide; `examine` puts a repository together and goes
 //! into those inside it, `linked` after those that live off it. `saved` says what is saved elsewhere, by the
-//! addresses that `settings` and `rewrites` know; `history` asks which commits are, with `commits` (the ancestry
+//! addresses that `settings` and `rewrites` know, `asked` what a remote says itself; `history` asks which commits are, with `commits` (the ancestry
 //! walk), `containment` and `landing` (squash, rebase, stash) and `lines`; `doubts` and `saved_files` ask it of
-//! files. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
+//! files. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
 //! `hostile` gives our own parsers any bytes.
 
+mod asked;
 mod attributes;
 mod commits;
 mod containment;
@@ -24,6 +25,7 @@ mod history;
 #[doc(hidden)]
 pub mod hostile;
 mod ignore;
+mod ignored_changes;
 mod index;
 mod landing;
 mod lfs;
@@ -41,13 +43,19 @@ mod saved_files;
 mod settings;
 mod stat;
 mod surroundings;
+mod terms;
 mod trees;
+mod users;
 mod walk;
 mod work_tree;
 
+pub use asked::{ListRemote, RemoteRefs};
+pub use ignored_changes::{BadPattern, IgnoredChanges};
 pub use proof::{Answer, ChannelReport, Examination, Loss};
+pub use rebuildable::{BadRebuildable, Rebuildable};
 pub use stat::Stat;
 pub use surroundings::{Borrower, Surroundings};
+pub use terms::{AskRemote, GitFiles, Terms};
 pub use walk::{Meter, measure};
 
 use std::os::fd::BorrowedFd;

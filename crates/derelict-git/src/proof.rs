@@ -13,6 +13,8 @@ pub struct Examination {
     /// What lives off this repository from elsewhere and would break, in words: linked work trees and
     /// borrowers of objects. They are losses of their channels too.
     pub dependents: Vec<String>,
+    /// What would be a loss if the operator had not let it go.
+    pub allowed: Vec<Loss>,
 }
 
 /// One channel's answer.
@@ -122,15 +124,21 @@ pub(crate) struct Findings {
     channels: std::collections::BTreeMap<Channel, Found>,
     pub(crate) git_locks: Vec<std::path::PathBuf>,
     pub(crate) dependents: Vec<String>,
+    allowed: Losses,
 }
 
 #[derive(Debug, Default)]
 struct Found {
     examined: Vec<(&'static str, u64)>,
-    losses: Vec<Loss>,
+    losses: Losses,
+    unknown: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+struct Losses {
+    named: Vec<Loss>,
     unnamed: u64,
     unnamed_fingerprints: sha2::Sha256,
-    unknown: Vec<String>,
 }
 
 impl Findings {
@@ -145,18 +153,12 @@ impl Findings {
 
     /// Something would be lost. `content` is whatever tells this content from a later one.
     pub(crate) fn loss(&mut self, channel: Channel, what: impl FnOnce() -> String, content: &[&[u8]]) {
-        let found = self.channels.entry(channel).or_default();
-        let mut hash = sha2::Sha256::new();
-        content.iter().for_each(|part| {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        });
-        if found.losses.len() < NAMED_LOSSES {
-            found.losses.push(Loss { what: what(), fingerprint: hash.finalize().into() });
-        } else {
-            found.unnamed += 1;
-            found.unnamed_fingerprints.update(hash.finalize());
-        }
+        self.channels.entry(channel).or_default().losses.add(what, content);
+    }
+
+    /// Something would be lost, and the operator lets it go.
+    pub(crate) fn allowed(&mut self, what: impl FnOnce() -> String, content: &[&[u8]]) {
+        self.allowed.add(what, content);
     }
 
     /// Could not tell.
@@ -172,25 +174,47 @@ impl Findings {
         let channels = Channel::ALL.map(|channel| self.channels.remove(&channel).unwrap_or_default().report(channel));
         self.git_locks.sort();
         self.dependents.sort();
-        Examination { channels: channels.into(), git_locks: self.git_locks, dependents: self.dependents }
+        let (git_locks, dependents) = (self.git_locks, self.dependents);
+        Examination { channels: channels.into(), git_locks, dependents, allowed: self.allowed.sorted() }
     }
 }
 
-impl Found {
-    fn report(mut self, channel: Channel) -> ChannelReport {
-        let examined = self.examined.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>();
-        let examined = if examined.is_empty() { "none present".to_owned() } else { examined.join(", ") };
-        // The walk's order is the file system's; the report's is not.
-        self.losses.sort_by(|a, b| a.what.cmp(&b.what));
+impl Losses {
+    fn add(&mut self, what: impl FnOnce() -> String, content: &[&[u8]]) {
+        let mut hash = sha2::Sha256::new();
+        content.iter().for_each(|part| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        });
+        if self.named.len() < NAMED_LOSSES {
+            self.named.push(Loss { what: what(), fingerprint: hash.finalize().into() });
+        } else {
+            self.unnamed += 1;
+            self.unnamed_fingerprints.update(hash.finalize());
+        }
+    }
+
+    /// The walk's order is the file system's; the report's is not.
+    fn sorted(mut self) -> Vec<Loss> {
+        self.named.sort_by(|a, b| a.what.cmp(&b.what));
         if self.unnamed > 0 {
-            self.losses.push(Loss {
+            self.named.push(Loss {
                 what: format!("and {} more", self.unnamed),
                 fingerprint: self.unnamed_fingerprints.finalize().into(),
             });
         }
-        let answer = match (self.unknown.is_empty(), self.losses.is_empty()) {
+        self.named
+    }
+}
+
+impl Found {
+    fn report(self, channel: Channel) -> ChannelReport {
+        let examined = self.examined.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>();
+        let examined = if examined.is_empty() { "none present".to_owned() } else { examined.join(", ") };
+        let losses = self.losses.sorted();
+        let answer = match (self.unknown.is_empty(), losses.is_empty()) {
             (false, _) => Answer::Unknown(self.unknown),
-            (true, false) => Answer::Losses(self.losses),
+            (true, false) => Answer::Losses(losses),
             (true, true) => Answer::Nothing,
         };
         ChannelReport { channel: channel.name(), examined, answer }

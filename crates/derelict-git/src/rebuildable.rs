@@ -1,7 +1,8 @@
 //! Ignored content that a tool makes again from what is saved: the output directory *and* its
 //! witness beside or inside it. Everything else that is ignored is a loss.
 //!
-//! Key material and databases inside such a directory still count; a person put them there.
+//! What is known lies in `rebuildable.table`, and an operator can add to it. Key material and databases inside such
+//! a directory still count; a person put them there.
 
 use std::io::Read;
 use std::os::fd::BorrowedFd;
@@ -10,65 +11,111 @@ use bstr::ByteSlice;
 
 use crate::stat::{open_file_at, stat_at};
 
-/// An output directory and the files one of which must bear witness to it.
-struct Rule {
-    directory: &'static [u8],
-    /// Beside the directory.
-    beside: &'static [&'static [u8]],
-    /// Inside the directory.
-    inside: &'static [&'static [u8]],
+/// What everybody has.
+const TABLE: &str = include_str!("rebuildable.table");
+
+/// Output directories, each with a file that must bear witness to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebuildable {
+    rules: Vec<Rule>,
 }
 
-const NODE: &[&[u8]] = &[b"package.json"];
-const CARGO: &[&[u8]] = &[b"Cargo.toml"];
-const PYTHON: &[&[u8]] =
-    &[b"pyproject.toml", b"setup.py", b"setup.cfg", b"requirements.txt", b"tox.ini", b"noxfile.py"];
-const PIXI: &[&[u8]] = &[b"pixi.toml", b"pyproject.toml", b"pixi.lock"];
-const GRADLE: &[&[u8]] = &[b"build.gradle", b"build.gradle.kts", b"settings.gradle", b"settings.gradle.kts"];
-const TAG: &[&[u8]] = &[b"CACHEDIR.TAG"];
-const NONE: &[&[u8]] = &[];
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    /// As it was written.
+    text: String,
+    directory: Vec<u8>,
+    witness: Witness,
+}
 
-const RULES: &[Rule] = &[
-    Rule { directory: b"node_modules", beside: NODE, inside: NONE },
-    Rule { directory: b".next", beside: NODE, inside: NONE },
-    Rule { directory: b".nuxt", beside: NODE, inside: NONE },
-    Rule { directory: b".turbo", beside: NODE, inside: NONE },
-    Rule { directory: b".parcel-cache", beside: NODE, inside: NONE },
-    Rule { directory: b"target", beside: CARGO, inside: TAG },
-    Rule { directory: b"target", beside: &[b"pom.xml"], inside: NONE },
-    Rule { directory: b".venv", beside: NONE, inside: &[b"pyvenv.cfg"] },
-    Rule { directory: b"venv", beside: NONE, inside: &[b"pyvenv.cfg"] },
-    Rule { directory: b".tox", beside: PYTHON, inside: NONE },
-    Rule { directory: b".nox", beside: PYTHON, inside: NONE },
-    Rule { directory: b".pixi", beside: PIXI, inside: NONE },
-    Rule { directory: b"__pycache__", beside: NONE, inside: NONE },
-    Rule { directory: b".pytest_cache", beside: NONE, inside: TAG },
-    Rule { directory: b".mypy_cache", beside: NONE, inside: TAG },
-    Rule { directory: b".ruff_cache", beside: NONE, inside: TAG },
-    Rule { directory: b".gradle", beside: GRADLE, inside: NONE },
-    Rule { directory: b".dart_tool", beside: &[b"pubspec.yaml"], inside: NONE },
-    Rule { directory: b"_build", beside: &[b"mix.exs", b"dune-project"], inside: NONE },
-    Rule { directory: b"deps", beside: &[b"mix.exs"], inside: NONE },
-    Rule { directory: b"zig-cache", beside: &[b"build.zig"], inside: NONE },
-    Rule { directory: b".zig-cache", beside: &[b"build.zig"], inside: NONE },
-    Rule { directory: b"build", beside: NONE, inside: &[b"CMakeCache.txt"] },
-];
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Witness {
+    /// One tool alone writes a directory of this name.
+    None,
+    Beside(Vec<u8>),
+    Inside(Vec<u8>),
+}
+
+/// An entry that cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the entry {entry:?} of rebuildable directories {why}")]
+pub struct BadRebuildable {
+    entry: String,
+    why: &'static str,
+}
+
+impl Rebuildable {
+    /// Nothing beside what everybody has.
+    pub const NONE: Self = Self { rules: Vec::new() };
+
+    /// Reads entries of the form `DIR=WITNESS`: directories of this name count as rebuildable where a file of the
+    /// witness's name lies beside them, or inside them when it is written as `DIR/FILE`.
+    ///
+    /// # Errors
+    /// [`BadRebuildable`] names the first entry that lacks a part or that names no single directory.
+    pub fn parse<T: AsRef<str>>(entries: &[T]) -> Result<Self, BadRebuildable> {
+        let rules = entries.iter().map(|entry| {
+            let rule = parsed(entry.as_ref())?;
+            match rule.witness {
+                Witness::None => Err(bad(entry.as_ref(), "has no witness; write DIR=WITNESS")),
+                Witness::Beside(_) | Witness::Inside(_) => Ok(rule),
+            }
+        });
+        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
+    }
+
+    /// The entries as they were written, in their order.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.text.as_str())
+    }
+
+    /// These, and what everybody has.
+    pub(crate) fn with_table(&self) -> Self {
+        let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let table = lines.map(|line| parsed(line).expect("because a test reads every line of the table"));
+        Self { rules: table.chain(self.rules.iter().cloned()).collect() }
+    }
+
+    /// Whether the ignored directory `name` in `parent` is known to be made again.
+    pub(crate) fn knows(&self, parent: BorrowedFd<'_>, name: &[u8]) -> bool {
+        self.rules.iter().filter(|rule| rule.directory == name).any(|rule| match &rule.witness {
+            Witness::None => true,
+            Witness::Beside(witness) => is_file(parent, witness),
+            Witness::Inside(witness) => bears_witness(parent, name, witness),
+        })
+    }
+}
+
+fn bad(entry: &str, why: &'static str) -> BadRebuildable {
+    BadRebuildable { entry: entry.to_owned(), why }
+}
+
+fn parsed(entry: &str) -> Result<Rule, BadRebuildable> {
+    let (directory, witness) = match entry.split_once('=') {
+        Some((directory, witness)) => (directory.trim(), Some(witness.trim())),
+        None => (entry.trim(), None),
+    };
+    if !is_plain(directory) {
+        return Err(bad(entry, "does not begin with the name of one directory, as it is and without a pattern"));
+    }
+    let inside = witness.and_then(|witness| witness.strip_prefix(directory)?.strip_prefix('/'));
+    let witness = match (witness, inside) {
+        (None, _) => Witness::None,
+        (_, Some(file)) if is_plain(file) => Witness::Inside(file.into()),
+        (Some(file), None) if is_plain(file) => Witness::Beside(file.into()),
+        (Some(_), _) => return Err(bad(entry, "names no witness: a file beside the directory, or DIR/FILE in it")),
+    };
+    Ok(Rule { text: entry.to_owned(), directory: directory.into(), witness })
+}
+
+/// One name of a file or directory; what looks like a pattern is a slip, for none is understood here.
+fn is_plain(name: &str) -> bool {
+    let odd = |c: char| c.is_control() || matches!(c, '/' | '*' | '?' | '[' | '=');
+    !matches!(name, "" | "." | ".." | ".git") && !name.chars().any(odd)
+}
 
 /// The first line of a `CACHEDIR.TAG`, as its specification has it.
 const CACHE_TAG: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
-
-/// Whether the ignored directory `name` in `parent` is known to be made again.
-///
-/// `__pycache__` needs no witness: Python alone writes it. A rule with witnesses both beside and
-/// inside is content with either.
-pub(crate) fn is_rebuildable(parent: BorrowedFd<'_>, name: &[u8]) -> bool {
-    RULES.iter().filter(|rule| rule.directory == name).any(|rule| {
-        let needs_none = rule.beside.is_empty() && rule.inside.is_empty();
-        let beside = rule.beside.iter().any(|witness| is_file(parent, witness));
-        let inside = rule.inside.iter().any(|witness| bears_witness(parent, name, witness));
-        needs_none || beside || inside
-    })
-}
 
 fn is_file(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
     stat_at(dir, name).is_ok_and(|stat| stat.kind() == rustix::fs::FileType::RegularFile)
@@ -172,4 +219,36 @@ fn read_start(dir: BorrowedFd<'_>, name: &[u8], limit: u64) -> Option<Vec<u8>> {
     let mut start = Vec::new();
     file.take(limit).read_to_end(&mut start).ok()?;
     Some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_well_formed_and_has_no_line_twice() {
+        let table = Rebuildable::NONE.with_table();
+        let mut texts: Vec<&str> = table.texts().collect();
+        assert!(texts.len() > 40);
+        texts.sort_unstable();
+        texts.dedup();
+        assert_eq!(texts.len(), table.rules.len());
+        let alone = table.rules.iter().filter(|rule| rule.witness == Witness::None);
+        assert_eq!(alone.map(|rule| rule.text.as_str()).collect::<Vec<_>>(), ["__pycache__"]);
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_meant_is_refused_by_name() {
+        let read = Rebuildable::parse(&["out=BUILD", ".cache = .cache/mark"]).expect("because they are well-formed");
+        assert_eq!(read.rules[0].witness, Witness::Beside(b"BUILD".to_vec()));
+        assert_eq!(read.rules[1].witness, Witness::Inside(b"mark".to_vec()));
+        let refused = |entry: &str| Rebuildable::parse(&["out=BUILD", entry]).map_err(|error| error.to_string());
+        let expected = "the entry \"out\" of rebuildable directories has no witness; write DIR=WITNESS";
+        assert_eq!(refused("out"), Err(expected.to_owned()));
+        for entry in
+            ["", "=", "=x", "out=", "a/b=x", "*=x", ".git=x", "..=x", "out=../x", "out=out/", "out=a/b", "out=out/a/b"]
+        {
+            assert!(refused(entry).is_err(), "{entry}");
+        }
+    }
 }

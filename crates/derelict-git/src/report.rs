@@ -37,6 +37,12 @@ impl<'f> Report<'f> {
         self.findings.loss(place.channel(channel), || place.prefixed(&what()), content);
     }
 
+    /// Something would be lost, and the operator lets it go.
+    pub(crate) fn allowed(&mut self, what: impl FnOnce() -> String, content: &[&[u8]]) {
+        let place = &self.place;
+        self.findings.allowed(|| place.prefixed(&what()), content);
+    }
+
     pub(crate) fn unknown(&mut self, channel: Channel, why: &str) {
         let why = self.place.prefixed(why);
         self.findings.unknown(self.place.channel(channel), why);

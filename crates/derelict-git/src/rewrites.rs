@@ -95,7 +95,7 @@ impl Rewrites {
 }
 
 /// A file that is not there says nothing.
-fn read(path: &Path) -> Result<Option<Settings>, String> {
+pub(crate) fn read(path: &Path) -> Result<Option<Settings>, String> {
     match read_limited(path, CONFIG_BYTES) {
         Ok(bytes) => Settings::parse_any(&bytes, path).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -1,14 +1,15 @@
 //! What is saved elsewhere: by a forge that a remote-tracking ref really is about, and by repositories
 //! of this machine that stay. Not here: what of a repository is saved that way.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bstr::{BString, ByteSlice};
 use gix_hash::ObjectId;
 
-use crate::commits::{Commit, Stores};
+use crate::asked::{Forge, Heard, ask};
+use crate::commits::{Commit, Peeled, Stores, difference};
 use crate::refs::{Reflog, Refs};
 use crate::repository::Repository;
 use crate::rewrites::Rewrites;
@@ -30,6 +31,8 @@ pub(crate) struct Saved {
     pub(crate) forge: HashSet<ObjectId>,
     /// What the refs of repositories that stay name.
     pub(crate) kept: HashSet<ObjectId>,
+    /// What forges are only thought to name, and why that could not be made certain; only where they were asked.
+    uncertain: Vec<(ObjectId, String)>,
     keepers: Vec<Arc<Keeper>>,
     /// The repository's own objects, then those of the keepers.
     pub(crate) stores: Stores,
@@ -48,15 +51,21 @@ impl Saved {
     ) -> Self {
         let named: HashSet<ObjectId> = refs.direct.iter().map(|(_, id)| *id).collect();
         let mut keepers = standing.around.keepers_of(standing.top);
+        let remotes = Remotes { repo: &repo.settings.remotes, users: &standing.around.users().rewrites.remotes };
         let (mut forges, mut others) = (Vec::new(), Vec::new());
-        for remote in repo.settings.remotes.iter().chain(&standing.around.rewrites().remotes) {
-            match remote_address(remote, &repo.rewrites, standing) {
-                Address::Forge => forges.push(remote),
+        for name in remotes.names() {
+            match remotes.address(name, &repo.rewrites, standing) {
+                // What only the user's configuration has can take savings away, and adds none.
+                Address::Forge if !remotes.is_the_repositorys(name) => {}
+                Address::Forge => forges.push(Forge {
+                    sections: remotes.called(name).collect(),
+                    address: remotes.asked_at(name, &repo.rewrites, standing),
+                }),
                 Address::Directory(path) => {
-                    others.push(remote);
+                    others.extend(remotes.called(name));
                     keepers.extend(standing.around.keeper(&path));
                 }
-                Address::Nowhere => others.push(remote),
+                Address::Nowhere => others.extend(remotes.called(name)),
             }
         }
         if repo.is_linked()
@@ -70,15 +79,26 @@ impl Saved {
         let tips = |keeper: &Arc<Keeper>| {
             keeper.tips.iter().filter(|id| !named.contains(*id) || keeper.holds(id)).copied().collect::<Vec<_>>()
         };
-        let kept = keepers.iter().flat_map(tips).collect();
+        let kept: HashSet<ObjectId> = keepers.iter().flat_map(tips).collect();
         // A ref that a remote of another kind may have written says nothing of a forge.
-        let maps = |remotes: &[&Remote], name: &[u8]| remotes.iter().any(|remote| remote.maps(name));
-        let mapped = refs.direct.iter().filter(|(name, _)| maps(&forges, name) && !maps(&others, name));
-        let forge = mapped.filter(|(name, id)| was_fetched(name, id, logs)).map(|(_, id)| *id).collect();
+        let maps = |name: &[u8]| {
+            forges.iter().any(|forge| forge.maps(name)) && !others.iter().any(|remote: &&Remote| remote.maps(name))
+        };
+        let mapped = refs.direct.iter().filter(|(name, _)| maps(name));
+        let fetched: Vec<(&[u8], ObjectId)> =
+            mapped.filter(|(name, id)| was_fetched(name, id, logs)).map(|(name, id)| (name.as_slice(), *id)).collect();
         let objects = || keepers.iter().map(|keeper| keeper.objects());
         let stores = Stores::new(std::iter::once(repo.objects.another()).chain(objects()).collect(), shallow);
         let theirs = Stores::new(objects().collect(), HashSet::new());
-        Self { forge, kept, keepers, stores, theirs }
+        let Heard { certain, uncertain } = match standing.around.asker() {
+            None => Heard { certain: fetched.into_iter().map(|(_, id)| id).collect(), uncertain: Vec::new() },
+            Some(asker) => {
+                let alone: Vec<_> = fetched.into_iter().filter(|(_, id)| !kept.contains(id)).collect();
+                ask(asker, &forges, &alone, &stores)
+            }
+        };
+        let forge = certain.into_iter().chain(uncertain.iter().map(|(id, _)| *id)).collect();
+        Self { forge, kept, uncertain, keepers, stores, theirs }
     }
 
     /// Whether this very object is named by something that stays.
@@ -89,6 +109,25 @@ impl Saved {
     /// All that is named by something that stays.
     pub(crate) fn tips(&self) -> HashSet<ObjectId> {
         self.forge.union(&self.kept).copied().collect()
+    }
+
+    /// Why it cannot be told whether something is saved: a forge that alone would save it could not vouch for it.
+    pub(crate) fn doubts(&self, most: usize) -> Result<BTreeSet<&str>, String> {
+        let doubtful: HashSet<ObjectId> = self.uncertain.iter().map(|(id, _)| *id).collect();
+        let certain = self.tips().difference(&doubtful).copied().collect();
+        let mut commits = Vec::new();
+        for (id, why) in &self.uncertain {
+            let commit = match self.stores.peel(*id)? {
+                Peeled::Commit(commit) => Some(commit),
+                Peeled::Other | Peeled::Missing => None,
+            };
+            commits.push((commit, why.as_str()));
+        }
+        let named: Vec<ObjectId> = commits.iter().filter_map(|(commit, _)| *commit).collect();
+        let unsaved = difference(&self.stores, &named, &certain, most)?;
+        let doubts =
+            commits.into_iter().filter(|(commit, _)| commit.is_none_or(|commit| unsaved.contains_key(&commit)));
+        Ok(doubts.map(|(_, why)| why).collect())
     }
 
     /// Whether a commit that nothing names any more is as whole in a repository that stays as it is here: all
@@ -109,10 +148,53 @@ impl Saved {
     }
 }
 
-/// Where a remote leads: to a forge only if all that its address may be rewritten to does.
-fn remote_address(remote: &Remote, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
-    let Some(url) = &remote.url else { return Address::Nowhere };
-    let addresses = rewrites.addresses(url, standing.around.rewrites());
+/// The remotes of a repository, and those that the user has in every repository. Sections of one name are one
+/// remote, wherever they are written.
+struct Remotes<'r> {
+    repo: &'r [Remote],
+    users: &'r [Remote],
+}
+
+impl<'r> Remotes<'r> {
+    fn names(&self) -> BTreeSet<&'r BString> {
+        self.repo.iter().chain(self.users).map(|remote| &remote.name).collect()
+    }
+
+    fn called(&self, name: &BString) -> impl Iterator<Item = &'r Remote> {
+        self.repo.iter().chain(self.users).filter(move |remote| remote.name == *name)
+    }
+
+    fn is_the_repositorys(&self, name: &BString) -> bool {
+        self.repo.iter().any(|remote| remote.name == *name)
+    }
+
+    /// Where a remote leads: to a forge only if all of its addresses do, and all that they may be rewritten to.
+    fn address(&self, name: &BString, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
+        let urls = self.called(name).filter_map(|remote| remote.url.as_ref());
+        let mut addresses = urls.map(|url| address_of(url, rewrites, standing));
+        let Some(first) = addresses.next() else { return Address::Nowhere };
+        let elsewhere = addresses.find(|address| !matches!(address, Address::Forge));
+        match first {
+            Address::Forge => elsewhere.unwrap_or(Address::Forge),
+            Address::Directory(_) | Address::Nowhere => first,
+        }
+    }
+}
+
+impl Remotes<'_> {
+    /// The address at which a forge can be asked: what is written is rewritten by us, and must not be again by the git
+    /// of the user who asks.
+    fn asked_at(&self, name: &BString, rewrites: &Rewrites, standing: &Standing<'_>) -> Option<BString> {
+        let users = &standing.around.users().rewrites;
+        let url = self.called(name).find_map(|remote| remote.url.as_ref())?;
+        let likely = rewrites.addresses(url, users).likely;
+        let again = Rewrites::default().addresses(&likely, users).likely;
+        (again == likely).then_some(likely)
+    }
+}
+
+fn address_of(url: &BString, rewrites: &Rewrites, standing: &Standing<'_>) -> Address {
+    let addresses = rewrites.addresses(url, &standing.around.users().rewrites);
     let is_forge = |url: &BString| matches!(address(url, standing), Address::Forge);
     match address(&addresses.likely, standing) {
         Address::Forge if addresses.perhaps.is_none_or(|urls| !urls.iter().all(is_forge)) => Address::Nowhere,

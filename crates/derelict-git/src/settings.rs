@@ -27,8 +27,11 @@ pub(crate) struct Settings {
     pub(crate) includes: Vec<BString>,
     /// Whether objects may be missing on purpose, to be fetched when needed.
     pub(crate) partial: bool,
-    /// Whether line endings may have been converted.
-    pub(crate) converts_line_endings: bool,
+    /// Whether line endings are converted in files that no attribute is about; `None` when nothing is said.
+    pub(crate) autocrlf: Option<bool>,
+    /// `core.excludesFile` and `core.attributesFile`, which count in files of the user and the machine only.
+    pub(crate) excludes_file: Option<BString>,
+    pub(crate) attributes_file: Option<BString>,
     /// Whether git-lfs keeps its objects somewhere else than in `lfs/objects`.
     pub(crate) lfs_storage: bool,
 }
@@ -43,6 +46,8 @@ pub(crate) enum Storage {
 /// A configured remote.
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
+    /// Its name; sections of one name in several files are one remote.
+    pub(crate) name: BString,
     /// The address that a fetch uses, as it is written.
     pub(crate) url: Option<BString>,
     fetch: Vec<RefSpec>,
@@ -80,15 +85,21 @@ impl Settings {
             rules: rules(file),
             includes: includes(file),
             partial: false,
-            converts_line_endings: false,
+            autocrlf: None,
+            excludes_file: None,
+            attributes_file: None,
             lfs_storage: false,
         };
         for section in sections(file, "core") {
             if let Some(bare) = section.value_implicit("bare") {
                 settings.bare = is_true(bare.as_ref());
             }
-            settings.converts_line_endings |=
-                section.contains_value_name("autocrlf") || section.contains_value_name("eol");
+            if let Some(autocrlf) = section.value_implicit("autocrlf") {
+                let converts = autocrlf.as_ref().is_some_and(|value| value.eq_ignore_ascii_case(b"input"));
+                settings.autocrlf = Some(converts || is_true(autocrlf.as_ref()));
+            }
+            settings.excludes_file = section.value("excludesFile").or(settings.excludes_file.take());
+            settings.attributes_file = section.value("attributesFile").or(settings.attributes_file.take());
             if let Some(worktree) = section.value("worktree") {
                 settings.worktree = Some(worktree.to_path_lossy().into_owned());
             }
@@ -105,6 +116,7 @@ impl Settings {
         self.remotes.extend(worktree.remotes);
         self.rules.extend(worktree.rules);
         self.includes.extend(worktree.includes);
+        self.autocrlf = worktree.autocrlf.or(self.autocrlf);
     }
 
     /// An own allow-list: a format we do not know is a format we cannot prove anything about.
@@ -146,7 +158,7 @@ impl Settings {
             let Some(name) = header.subsection_name() else { continue };
             let position = remotes.iter().position(|(known, _)| known == name);
             let position = position.unwrap_or_else(|| {
-                remotes.push((name.to_owned(), Remote { url: None, fetch: Vec::new() }));
+                remotes.push((name.to_owned(), Remote { name: name.to_owned(), url: None, fetch: Vec::new() }));
                 remotes.len() - 1
             });
             let remote = &mut remotes[position].1;
@@ -199,13 +211,27 @@ impl Remote {
     /// Only refs below `refs/remotes/` count: a mirror's `refs/*:refs/*` maps local branches onto
     /// themselves, and proves nothing about them.
     pub(crate) fn maps(&self, name: &[u8]) -> bool {
+        self.source_of(name).is_some()
+    }
+
+    /// The ref of the remote that a fetch writes to this remote-tracking ref.
+    pub(crate) fn source_of(&self, name: &[u8]) -> Option<Vec<u8>> {
         if !name.starts_with(b"refs/remotes/") {
-            return false;
+            return None;
         }
         let sources = self.fetch.iter().filter(|spec| !spec.negative).filter_map(|spec| spec.source_of(name));
         // What the remote itself only remembers of others is not the remote's.
         let mut sources = sources.filter(|source| !source.starts_with(b"refs/remotes/"));
-        sources.any(|source| !self.fetch.iter().any(|spec| spec.negative && spec.covers(&source)))
+        sources.find(|source| !self.leaves_out(source))
+    }
+
+    /// Whether a fetch asks for this ref of the remote.
+    pub(crate) fn fetches(&self, name: &[u8]) -> bool {
+        self.fetch.iter().any(|spec| !spec.negative && spec.covers(name)) && !self.leaves_out(name)
+    }
+
+    fn leaves_out(&self, source: &[u8]) -> bool {
+        self.fetch.iter().any(|spec| spec.negative && spec.covers(source))
     }
 }
 
@@ -253,6 +279,14 @@ mod tests {
 
     fn parse(text: &str) -> Result<Settings, String> {
         Settings::parse(text.as_bytes(), Path::new("config"))
+    }
+
+    #[test]
+    fn line_endings_are_converted_only_where_that_is_said() {
+        let cases = [("", None), ("autocrlf = input", Some(true)), ("autocrlf", Some(true)), ("eol = crlf", None)];
+        for (text, expected) in cases.into_iter().chain([("autocrlf = true\nautocrlf = false", Some(false))]) {
+            assert_eq!(parse(&format!("[core]\n{text}\n")).map(|s| s.autocrlf), Ok(expected), "{text}");
+        }
     }
 
     fn maps(fetch: &str, name: &str) -> bool {

@@ -9,12 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bstr::ByteSlice;
 use gix_hash::ObjectId;
 
+use crate::asked::ListRemote;
 use crate::commits::{Peeled, Stores};
+use crate::ignored_changes::IgnoredChanges;
+use crate::rebuildable::Rebuildable;
 use crate::refs::{Refs, read_limited};
 use crate::repository::{Objects, open_store};
-use crate::rewrites::Rewrites;
 use crate::settings::{CONFIG_BYTES, Settings};
+use crate::terms::Terms;
 use crate::trees::list;
+use crate::users::Users;
 
 /// A repository elsewhere that needs files of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +35,10 @@ pub struct Surroundings {
     swept_root: PathBuf,
     keepers: Vec<PathBuf>,
     borrowers: Vec<Borrower>,
-    rewrites: Rewrites,
+    users: Users,
+    ignored_changes: IgnoredChanges,
+    rebuildable: Rebuildable,
+    asker: Option<Arc<dyn ListRemote>>,
     read: Mutex<HashMap<PathBuf, Option<Arc<Keeper>>>>,
 }
 
@@ -60,20 +67,58 @@ impl Surroundings {
     /// repository inside it saves nothing, unless it is one of the `keepers`, which stay.
     #[must_use]
     pub fn new(swept_root: PathBuf, keepers: Vec<PathBuf>, borrowers: Vec<Borrower>) -> Self {
-        Self { swept_root, keepers, borrowers, rewrites: Rewrites::default(), read: Mutex::default() }
+        Self {
+            swept_root,
+            keepers,
+            borrowers,
+            users: Users::default(),
+            ignored_changes: IgnoredChanges::NONE,
+            rebuildable: Rebuildable::NONE.with_table(),
+            asker: None,
+            read: Mutex::default(),
+        }
     }
 
-    /// With what the user and the system configured for git: files in the order in which git reads them, and
-    /// the home directory that `~` stands for in them. It can only take savings away: an address that these
-    /// files lead to a directory of this machine is no forge.
+    /// Under what is said outside of the repositories.
     #[must_use]
-    pub fn with_git_configuration(mut self, files: &[PathBuf], home: Option<&Path>) -> Self {
-        self.rewrites = Rewrites::of_files(files, home);
+    pub fn under(mut self, terms: &Terms) -> Self {
+        self.users = Users::read(&terms.git);
+        self.ignored_changes = terms.ignored_changes.clone();
+        self.rebuildable = terms.rebuildable.with_table();
         self
     }
 
-    pub(crate) fn rewrites(&self) -> &Rewrites {
-        &self.rewrites
+    /// With somebody who asks remotes whether they still have what remote-tracking refs say.
+    #[must_use]
+    pub fn asking(mut self, asker: Option<Arc<dyn ListRemote>>) -> Self {
+        self.asker = asker;
+        self
+    }
+
+    pub(crate) fn asker(&self) -> Option<&dyn ListRemote> {
+        self.asker.as_deref()
+    }
+
+    /// Configuration of the user or the machine that could not be read, and why: then no address is certain, and
+    /// no forge saves anything.
+    #[must_use]
+    pub fn unread(&self) -> &[String] {
+        &self.users.unread
+    }
+
+    /// What the user's and the machine's configuration of git says.
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// Changes that are no losses.
+    pub(crate) fn ignored_changes(&self) -> &IgnoredChanges {
+        &self.ignored_changes
+    }
+
+    /// What is made again.
+    pub(crate) fn rebuildable(&self) -> &Rebuildable {
+        &self.rebuildable
     }
 
     /// The keepers that lie beside a directory or beside one of its ancestors.

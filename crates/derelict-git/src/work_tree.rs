@@ -19,7 +19,7 @@ use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
 use crate::index::{ByStat, Found, Index};
 use crate::lfs::{POINTER_BYTES, Pointer};
 use crate::proof::Channel;
-use crate::rebuildable::{is_precious, is_rebuildable, is_rebuildable_file};
+use crate::rebuildable::{is_precious, is_rebuildable_file};
 use crate::refs::read_limited;
 use crate::report::{Place, Report, shown};
 use crate::repository::Repository;
@@ -80,6 +80,10 @@ pub(crate) fn walk_work_tree(
         Some(Owner { repo, index, saved, doubts }) => (index, Some((repo.settings.hash, saved, doubts))),
         None => (None, None),
     };
+    let users = examiner.around.users();
+    if let Some(text) = &users.ignore {
+        rules.push(text, b"");
+    }
     // Missing or unreadable, it ignores nothing, which keeps more.
     if let Some(Ok(text)) = repo.map(|repo| read_limited(&repo.common_dir.join("info/exclude"), IGNORE_BYTES)) {
         rules.push(&text, b"");
@@ -89,11 +93,9 @@ pub(crate) fn walk_work_tree(
     let top = Frame { mode: all.map_or(Mode::Untracked(None), Mode::Tracked), lists: [0; 2] };
     // Missing or unreadable, they convert nothing, and a file that differs is told as changed.
     let info = repo.map(|repo| read_limited(&repo.common_dir.join("info/attributes"), ATTRIBUTES_BYTES));
-    let attributes = match info {
-        Some(Ok(text)) => Attributes::with_info(&text),
-        Some(Err(_)) | None => Attributes::default(),
-    };
-    let converts = repo.is_some_and(|repo| repo.settings.converts_line_endings);
+    let info = info.and_then(Result::ok);
+    let attributes = Attributes::new(&users.attributes, info.as_deref());
+    let converts = repo.and_then(|repo| repo.settings.autocrlf).or(users.autocrlf).unwrap_or(false);
     let line_endings = if converts { LineEndings::Converted } else { LineEndings::Kept };
     let heaps = Vec::new();
     let looked = [0; 2];
@@ -237,14 +239,18 @@ impl WorkTree<'_, '_> {
         let (same, id) = (index.by_stat(entry, &at.stat), index.id(entry));
         let path = at.path[self.base..].to_vec();
         let changed = || (format!("changed: {}", shown(&path)), vec![path.clone(), content_of(&at.stat)]);
+        // A file that became something else is more than a change.
+        let ignored = at.stat.kind() == FileType::RegularFile && self.examiner.around.ignored_changes().matches(&path);
         match same {
             ByStat::Same => self.smudged(at, &id),
+            ByStat::OtherKind if ignored => self.allow(changed()),
             ByStat::OtherKind => {
                 let (what, content) = changed();
                 self.tell(Channel::Tracked, what, content, None);
             }
             ByStat::Read => match self.content(at, &id) {
                 Ok(Content::Same) => self.smudged(at, &id),
+                Ok(Content::Other(_) | Content::Undecided(_)) if ignored => self.allow(changed()),
                 Ok(Content::Other(other)) => {
                     let held = (mode_of(&at.stat), other);
                     let known = self.known.as_ref().is_some_and(|(_, saved, _)| saved.stores.has(&other));
@@ -260,6 +266,12 @@ impl WorkTree<'_, '_> {
                 }
             },
         }
+    }
+
+    /// A change that the operator lets go.
+    fn allow(&mut self, (what, content): (String, Vec<Vec<u8>>)) {
+        let content: Vec<&[u8]> = content.iter().map(Vec::as_slice).collect();
+        self.report().allowed(|| what, &content);
     }
 
     /// What the file holds, compared with what the index has.
@@ -358,7 +370,7 @@ impl WorkTree<'_, '_> {
         if !self.rules.ignores(path, IsDir::Yes) && !ignores_itself(at) {
             return Mode::Untracked(Some(heap.unwrap_or_else(|| self.heap(Channel::Untracked, at.path))));
         }
-        if is_rebuildable(at.dir, at.name) {
+        if self.examiner.around.rebuildable().knows(at.dir, at.name) {
             self.report().examined(Channel::Ignored, "rebuildable directories", 1);
             return Mode::Rebuildable;
         }
@@ -384,7 +396,12 @@ impl WorkTree<'_, '_> {
         let missing: Vec<Vec<u8>> =
             self.index.iter().flat_map(|index| index.missing().map(|entry| index.path(entry).to_vec())).collect();
         for path in missing {
-            self.report().loss(Channel::Tracked, || format!("deleted: {}", shown(&path)), &[&path]);
+            let what = format!("deleted: {}", shown(&path));
+            if self.examiner.around.ignored_changes().matches(&path) {
+                self.allow((what, vec![path]));
+            } else {
+                self.report().loss(Channel::Tracked, || what, &[&path]);
+            }
         }
         let [untracked, ignored] = self.looked;
         self.report().examined(Channel::Untracked, "untracked files", untracked);

@@ -315,6 +315,8 @@ mod tests {
                 home: Some(root.join("home")),
                 xdg_cache_home: Some(root.join("cache")),
                 devpod_home: None,
+                xdg_config_home: None,
+                ssh_auth_sock: None,
                 path: None,
                 uid: rustix::process::geteuid().as_raw(),
             };

@@ -14,6 +14,10 @@ pub struct Environment {
     pub xdg_cache_home: Option<PathBuf>,
     /// `DEVPOD_HOME`.
     pub devpod_home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`.
+    pub xdg_config_home: Option<PathBuf>,
+    /// `SSH_AUTH_SOCK`.
+    pub ssh_auth_sock: Option<OsString>,
     /// `PATH`.
     pub path: Option<OsString>,
     /// The user this process acts as.
@@ -63,7 +67,15 @@ mod tests {
     use super::*;
 
     fn environment() -> Environment {
-        Environment { home: Some("/home/u".into()), xdg_cache_home: None, devpod_home: None, path: None, uid: 0 }
+        Environment {
+            home: Some("/home/u".into()),
+            xdg_cache_home: None,
+            devpod_home: None,
+            xdg_config_home: None,
+            ssh_auth_sock: None,
+            path: None,
+            uid: 0,
+        }
     }
 
     #[test]

@@ -35,12 +35,23 @@ pub(crate) struct Invocation<'a> {
     pub(crate) program: &'a Path,
     /// Its arguments, without the program's own name.
     pub(crate) arguments: &'a [&'a str],
-    /// Variables to set, or with `None` to unset; all others are inherited.
+    /// What the child has of our own environment and place.
+    pub(crate) inherits: Inherits,
+    /// Variables to set, or with `None` to unset.
     pub(crate) variables: &'a [(&'a str, Option<&'a OsStr>)],
     /// How long it may take.
     pub(crate) deadline: Duration,
     /// How many bytes it may print.
     pub(crate) output_bytes: usize,
+}
+
+/// What a child inherits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inherits {
+    /// All variables, and the current directory.
+    Everything,
+    /// No variable but those that are set, and the root directory as its place.
+    Nothing,
 }
 
 /// Why there is no output.
@@ -119,6 +130,12 @@ impl Running {
         let mut command = Command::new(invocation.program);
         command.args(invocation.arguments).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match invocation.inherits {
+            Inherits::Everything => {}
+            Inherits::Nothing => {
+                command.env_clear().current_dir("/");
+            }
+        }
         for (name, value) in invocation.variables {
             match value {
                 Some(value) => command.env(name, value),
@@ -253,7 +270,14 @@ mod tests {
     use super::*;
 
     fn shell<'a>(arguments: &'a [&'a str], deadline: Duration) -> Invocation<'a> {
-        Invocation { program: Path::new("/bin/sh"), arguments, variables: &[], deadline, output_bytes: 1 << 20 }
+        Invocation {
+            program: Path::new("/bin/sh"),
+            arguments,
+            inherits: Inherits::Everything,
+            variables: &[],
+            deadline,
+            output_bytes: 1 << 20,
+        }
     }
 
     const SOON: Duration = Duration::from_secs(20);
@@ -316,5 +340,9 @@ mod tests {
         let script = ["-c", "echo \"$SET${HOME-none}\""];
         let invocation = Invocation { variables: &variables, ..shell(&script, SOON) };
         assert_eq!(run(&invocation).unwrap(), b"1none\n");
+        let script = ["-c", "echo \"$SET${PATH_TO_NOTHING-none}${HOME-none}\"; pwd"];
+        let set = [("SET", Some(OsStr::new("1")))];
+        let invocation = Invocation { variables: &set, inherits: Inherits::Nothing, ..shell(&script, SOON) };
+        assert_eq!(run(&invocation).unwrap(), b"1nonenone\n/\n");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Nothing here writes, renames or removes, and nothing here decides what is garbage: what was seen
 //! is handed on as [`derelict_core::evidence::Evidence`], and what could not be seen is handed on as
-//! exactly that. The one thing started is the owner source's own program, in the module `exec`.
+//! exactly that. What is started is the owner source's own program and, when an operator wants remotes to be asked,
+//! git, in the module `exec`.
 
 mod borrowers;
 mod cache;
@@ -14,6 +15,7 @@ mod observer;
 mod parallel;
 mod place;
 mod probes;
+mod remotes;
 pub mod roots;
 mod scan;
 mod seen;
@@ -21,6 +23,7 @@ mod sources;
 mod survey;
 
 pub use cache::{Cache, LocateError, Located};
+pub use derelict_git::{AskRemote, BadPattern, BadRebuildable, GitFiles, IgnoredChanges, Rebuildable, Terms};
 pub use environment::Environment;
 pub use observer::DevlaunchObserver;
 pub use scan::{SkipKind, Skipped, TRASH_PREFIX};

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use derelict_core::evidence::{Blind, Candidate, Evidence, Holder, Layout, Observed, Signal, SourceReport};
@@ -13,7 +14,7 @@ use derelict_core::ports::SourceLost;
 use derelict_core::record::SetAside;
 use derelict_core::size::{Completeness, Size};
 use derelict_core::survey::{Sighting, lost_most};
-use derelict_git::Surroundings;
+use derelict_git::{Borrower, Surroundings, Terms};
 
 use crate::borrowers::{Search, Start};
 use crate::cache::Cache;
@@ -25,6 +26,7 @@ use crate::probes::accounting::Accounting;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
 use crate::probes::occupancy::{self, Met, Occupancy};
 use crate::probes::unsaved;
+use crate::remotes::{self, Remotes};
 use crate::scan::{self, Found, Scan};
 use crate::seen::{self, Inode};
 use crate::sources::devpod::{self, Owner};
@@ -36,6 +38,8 @@ use crate::survey::{BorrowerSearch, Depth, Disclosures, Progress, Survey};
 pub struct DevlaunchObserver {
     cache: Cache,
     environment: Environment,
+    terms: Terms,
+    remotes: Option<Arc<Remotes>>,
     now: Timestamp,
     known: Option<Known>,
 }
@@ -59,10 +63,11 @@ struct Views<'v> {
 }
 
 impl DevlaunchObserver {
-    /// For one cache. `now` is the instant of the whole run.
+    /// For one cache, under what is said outside of it. `now` is the instant of the whole run.
     #[must_use]
-    pub fn new(cache: Cache, environment: Environment, now: Timestamp) -> Self {
-        Self { cache, environment, now, known: None }
+    pub fn new(cache: Cache, environment: Environment, terms: Terms, now: Timestamp) -> Self {
+        let remotes = remotes::asked_under(&terms, &environment);
+        Self { cache, environment, terms, remotes, now, known: None }
     }
 
     /// The cache that is looked at.
@@ -91,7 +96,7 @@ impl DevlaunchObserver {
         let claims = self.claims(&scan, &placer, &listing)?;
         search.look(places_of(&claims));
         let (borrowers, searched) = search.finish();
-        let around = Surroundings::new(self.cache.repos().to_path_buf(), scan.bares.clone(), borrowers);
+        let around = self.around(&scan, borrowers);
         let views = Views::new(&claims, &around, self.now);
         let asked_for = |found: &&Found| self.cache.only().is_none_or(|only| found.candidate.below_root == only);
         let found: Vec<&Found> = scan.found.iter().filter(asked_for).collect();
@@ -127,7 +132,7 @@ impl DevlaunchObserver {
         search.look(self.usual_places(&known.scan));
         search.look(places_of(&claims));
         let (borrowers, _) = search.finish();
-        let around = Surroundings::new(self.cache.repos().to_path_buf(), known.scan.bares.clone(), borrowers);
+        let around = self.around(&known.scan, borrowers);
         if let Some(known) = &mut self.known {
             known.listing = listing;
             known.around = around;
@@ -203,6 +208,12 @@ impl DevlaunchObserver {
         Ok(evidence)
     }
 
+    fn around(&self, scan: &Scan, borrowers: Vec<Borrower>) -> Surroundings {
+        Surroundings::new(self.cache.repos().to_path_buf(), scan.bares.clone(), borrowers)
+            .under(&self.terms)
+            .asking(remotes::asker(self.remotes.as_ref()))
+    }
+
     fn placer<'s>(&self, scan: &'s Scan) -> Result<Placer<'s>, SourceLost> {
         Placer::new(self.cache.home(), scan).map_err(|error| unreadable(self.cache.home(), &error))
     }
@@ -269,6 +280,7 @@ impl<'v> Views<'v> {
             processes: self.occupancy.view(),
             borrowers,
             records: self.claims.records_problem().map(str::to_owned),
+            git: self.around.unread().to_vec(),
         }
     }
 

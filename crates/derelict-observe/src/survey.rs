@@ -56,6 +56,8 @@ pub struct Disclosures {
     pub borrowers: BorrowerSearch,
     /// Why the launcher's records say nothing, if they do not.
     pub records: Option<String>,
+    /// Configuration of git outside of the repositories that could not be read, and why.
+    pub git: Vec<String>,
 }
 
 /// How much of the running processes was seen.
@@ -127,6 +129,9 @@ impl Disclosures {
             ));
         }
         lines.extend(self.records.clone());
+        lines.extend(self.git.iter().map(|why| {
+            format!("without the configuration of git no remote is certain, and no forge saves anything: {why}")
+        }));
         lines
     }
 }
@@ -138,15 +143,16 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_said_and_the_search_for_borrowers_has_its_bounds() {
         let borrowers = BorrowerSearch { directories: 3, unreadable: 0, found: 0, extent: Extent::ToDepth };
-        let whole = Disclosures { processes: Some(ProcessView::Whole), borrowers, records: None };
+        let whole = Disclosures { processes: Some(ProcessView::Whole), borrowers, records: None, git: Vec::new() };
         let [bounds] = whole.lines().try_into().expect("because only the search has bounds");
         assert!(bounds.contains("3 levels deep"), "{bounds}");
         let blind = Disclosures {
             processes: None,
             borrowers: BorrowerSearch { unreadable: 2, extent: Extent::Bounded, ..borrowers },
             records: Some("cannot read the records".into()),
+            git: vec!["/etc/gitconfig: broken".into()],
         };
-        assert_eq!(blind.lines().len(), 4);
+        assert_eq!(blind.lines().len(), 5);
         let hidden = Disclosures { processes: Some(ProcessView::Hidden), ..whole.clone() };
         assert_eq!(hidden.lines()[..1], ["processes of other users are hidden and could not be inspected"]);
         let one = Disclosures { processes: Some(ProcessView::Partly { unseen: 1 }), ..whole };

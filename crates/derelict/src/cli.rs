@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::host::Host;
+use crate::terms::Words;
 use crate::{exit::Failure, history, quarantine, text};
 
 /// Safe garbage collection of workspace directories.
@@ -190,6 +191,9 @@ pub(crate) struct Prune {
     )]
     pub(crate) quarantine: Option<Duration>,
 
+    #[command(flatten)]
+    pub(crate) words: Words,
+
     /// Go on although this circuit breaker tripped; the report names it
     #[arg(long, value_name = "BREAKER", value_parser = PossibleValuesParser::new(BREAKERS), hide_possible_values = true)]
     pub(crate) acknowledge: Vec<String>,
@@ -214,6 +218,9 @@ pub(crate) struct Explain {
     /// The directory to explain, or the name of its workspace
     #[arg(value_name = "PATH|NAME")]
     pub(crate) place: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) words: Words,
 
     /// Print one JSON object instead of the report
     #[arg(long)]

@@ -12,7 +12,7 @@ use derelict_core::plan::{Judged, Plan};
 use derelict_core::policy::{Policy, Selection, Window};
 use derelict_core::record::{LastSweep, SetAside};
 use derelict_core::survey::{breakers, judge_all, referenced};
-use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey};
+use derelict_observe::{Cache, Depth, DevlaunchObserver, Located, Progress, SkipKind, Survey, Terms};
 use derelict_reclaim::beneath::Root;
 use derelict_reclaim::journal::{self, OpenIntent};
 use derelict_reclaim::recover;
@@ -23,6 +23,7 @@ use crate::findings::{Alarm, AlarmAnswer, Findings, Skipped, Unfinished, Weight}
 use crate::host::{self, Host};
 use crate::last_sweep::Remembered;
 use crate::prune::Request;
+use crate::terms::Words;
 use crate::text;
 
 /// The rules for a devlaunch cache. devpod lists living workspaces only, so a claim stands as long as it is listed;
@@ -124,7 +125,9 @@ impl Estate {
         let last = self.remembered().last().map_err(Failure::stopped)?;
         let open = journal::unfinished(&self.state).map_err(Failure::stopped)?;
         let unfinished = self.unfinished(&open);
-        let (now, observer, survey) = self.look(Depth::Verdict, console)?;
+        let terms = request.words.terms(&self.host);
+        let words = terms.words();
+        let (now, observer, survey) = self.look(Depth::Verdict, terms, console)?;
         let judged = judge_all(survey.sightings, &POLICY, now);
         let memory = Memory { now, root: survey.root, owners: survey.owners, referenced: referenced(&judged) };
         let alarms = self.alarms(&judged, &memory, last, request);
@@ -138,7 +141,7 @@ impl Estate {
             alarms,
             stale_records: not_in_hand(survey.stale_records, &unfinished),
             skipped: survey.skipped.into_iter().map(skipped).collect(),
-            disclosures: survey.disclosures.lines(),
+            disclosures: words.into_iter().chain(survey.disclosures.lines()).collect(),
             unfinished,
             grace: request.grace,
             expired,
@@ -151,8 +154,8 @@ impl Estate {
     ///
     /// # Errors
     /// A [`Failure`] when an owner source cannot be read, or when the clone is not there any more.
-    pub(crate) fn examine(&self, console: &mut Console) -> Result<(Judged, Vec<String>), Failure> {
-        let (now, _, survey) = self.look(Depth::Everything, console)?;
+    pub(crate) fn examine(&self, words: &Words, console: &mut Console) -> Result<(Judged, Vec<String>), Failure> {
+        let (now, _, survey) = self.look(Depth::Everything, words.terms(&self.host), console)?;
         let mut judged = judge_all(survey.sightings, &POLICY, now);
         let missing = || anyhow::anyhow!("the clone is not there any more");
         let judged = judged.pop().ok_or_else(missing).map_err(Failure::usage)?;
@@ -171,10 +174,15 @@ impl Estate {
         self.remembered().remember(&LastSweep { at: now, root, owners, referenced })
     }
 
-    fn look(&self, depth: Depth, console: &mut Console) -> Result<(Timestamp, DevlaunchObserver, Survey), Failure> {
+    fn look(
+        &self,
+        depth: Depth,
+        terms: Terms,
+        console: &mut Console,
+    ) -> Result<(Timestamp, DevlaunchObserver, Survey), Failure> {
         let now = host::now().map_err(Failure::stopped)?;
         let progress = console.phase(&doing(Progress::Asking));
-        let mut observer = DevlaunchObserver::new(self.cache.clone(), self.host.environment.clone(), now);
+        let mut observer = DevlaunchObserver::new(self.cache.clone(), self.host.environment.clone(), terms, now);
         let survey = observer.survey(depth, &|step| progress.now(doing(step))).map_err(Failure::stopped)?;
         Ok((now, observer, survey))
     }

@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &cli::Explain, host: &Host, console: &mut Console) -> R
     if estate.only().is_none() {
         return Err(Failure::usage(anyhow!("{place} is a whole cache; name one clone in it")));
     }
-    let (judged, disclosures) = estate.examine(console)?;
+    let (judged, disclosures) = estate.examine(&flags.words, console)?;
     if flags.json {
         console.out.line(json::explain(&judged, &evidence(&judged.evidence), Exit::Done));
         return Ok(Exit::Done);
@@ -61,7 +61,10 @@ fn report(console: &mut Console, judged: &Judged) {
     uses(out, evidence);
     match &evidence.proof {
         Observed::Unknown(blind) => item(out, "unsaved", &words::blind(blind)),
-        Observed::Known(proof) => proof.channels.iter().for_each(|report| channel(out, report)),
+        Observed::Known(proof) => {
+            proof.channels.iter().for_each(|report| channel(out, report));
+            proof.allowed.iter().for_each(|loss| item(out, "let go", &format!("{}, by policy", loss.what)));
+        }
     }
 }
 
@@ -153,6 +156,7 @@ fn evidence(evidence: &Evidence) -> Value {
             Observed::Unknown(_) => Value::Null,
         },
         "channels_unknown": unknown(&evidence.proof),
+        "allowed": words::allowed(evidence),
     })
 }
 
@@ -227,7 +231,7 @@ mod tests {
             Observed::Known(Timestamp::new(0, 0)),
             Observed::Known(Layout::Any),
             Observed::Known(vec![Holder::DirectoryLock]),
-            Observed::Known(Proof { channels: vec![report] }),
+            Observed::Known(Proof::of(vec![report])),
         );
         Judged { evidence: evidence.expect("because sources were asked"), ..judged(b"a", 1024, unsaved()) }
     }

@@ -161,7 +161,7 @@ pub(crate) mod samples {
         let below_root = Path::new("acme/api").join(std::ffi::OsStr::from_bytes(leaf));
         let report = SourceReport { source: SourceId("devpod".into()), claims: Observed::Known(Vec::new()) };
         let touched = Observed::Known(Timestamp::new(0, 0));
-        let proof = Observed::Known(Proof { channels: Vec::new() });
+        let proof = Observed::Known(Proof::of(Vec::new()));
         let evidence =
             Evidence::new(vec![report], touched, Observed::Known(Layout::Any), Observed::Known(Vec::new()), proof);
         Judged {

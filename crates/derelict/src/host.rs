@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
 use derelict_core::ids::Timestamp;
-use derelict_observe::Environment;
+use derelict_observe::{Environment, GitFiles};
 
 /// Our own directory below the one for all state.
 const NAME: &str = "derelict";
@@ -24,6 +24,8 @@ pub(crate) const SYSTEM_CONFIG: &str = "/etc/derelict/config.toml";
 pub(crate) struct Host {
     /// What the observer needs to know.
     pub(crate) environment: Environment,
+    /// Where git is configured for all repositories.
+    pub(crate) git: GitFiles,
     /// `XDG_STATE_HOME`, unchanged.
     pub(crate) state_home: Option<PathBuf>,
     /// The first directory of `STATE_DIRECTORY`, if it is absolute.
@@ -59,9 +61,12 @@ impl Host {
                 home: path("HOME"),
                 xdg_cache_home: path("XDG_CACHE_HOME"),
                 devpod_home: path("DEVPOD_HOME"),
+                xdg_config_home: path("XDG_CONFIG_HOME"),
+                ssh_auth_sock: std::env::var_os("SSH_AUTH_SOCK"),
                 path: std::env::var_os("PATH"),
                 uid: rustix::process::geteuid().as_raw(),
             },
+            git: GitFiles::usual(path("HOME"), path("XDG_CONFIG_HOME")),
             state_home: path("XDG_STATE_HOME"),
             state_directory: std::env::var_os("STATE_DIRECTORY")
                 .and_then(|all| std::env::split_paths(&all).next())
@@ -145,8 +150,16 @@ mod tests {
 
     fn host(state_home: Option<&str>, home: Option<&str>) -> Host {
         let home = home.map(PathBuf::from);
-        let environment = Environment { home, xdg_cache_home: None, devpod_home: None, path: None, uid: 0 };
-        Host { environment, state_home: state_home.map(PathBuf::from), state_directory: None }
+        let environment = Environment {
+            home,
+            xdg_cache_home: None,
+            devpod_home: None,
+            xdg_config_home: None,
+            ssh_auth_sock: None,
+            path: None,
+            uid: 0,
+        };
+        Host { environment, git: GitFiles::NONE, state_home: state_home.map(PathBuf::from), state_directory: None }
     }
 
     #[test]

@@ -143,6 +143,7 @@ fn row(judged: &Judged, promotion: Promotion) -> Value {
         "reasons": words::reasons(&judged.verdict),
         "remedy": words::remedy(&judged.verdict),
         "forced": promotion == Promotion::Forced,
+        "allowed": words::allowed(&judged.evidence),
         "size": size(&judged.size.freed_alone()),
     })
 }
@@ -220,7 +221,7 @@ mod tests {
         let found = findings(vec![judged(b"a", 10, CLEAN), judged(b"b\xff", 20, unsaved())], Force::No);
         let value = prune(&found, None, Exit::Incomplete);
         let removal = json!({
-            "path": "/c/repos/acme/api/a", "name": "a", "verdict": "clean", "forced": false, "remedy": null,
+            "path": "/c/repos/acme/api/a", "name": "a", "verdict": "clean", "forced": false, "allowed": [], "remedy": null,
             "reasons": ["nobody owns or uses it, and nothing in it is the only copy"],
             "size": { "bytes": 10, "inodes": 3, "completeness": "exact" },
         });

@@ -28,6 +28,7 @@ mod report;
 mod restore;
 mod signals;
 mod telemetry;
+mod terms;
 mod text;
 mod words;
 

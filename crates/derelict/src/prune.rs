@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::findings::{Findings, Work};
 use crate::host::{Audience, Host};
 use crate::report::Detail;
+use crate::terms::Words;
 use crate::{json, report, text};
 
 /// What a person asked for.
@@ -33,6 +34,8 @@ pub(crate) struct Request {
     pub(crate) limits: Limits,
     /// For how long it is set aside; `None` to discard it at once.
     pub(crate) grace: Option<Duration>,
+    /// What the operator says of the clones.
+    pub(crate) words: Words,
     /// The breakers that the operator knows of.
     pub(crate) acknowledged: Vec<String>,
     /// For whom the report is.
@@ -77,6 +80,7 @@ impl Request {
             force: if flags.force { Force::UnsavedAsShown } else { Force::No },
             limits: Limits { removals: flags.max_removals, entries: flags.max_entries, bytes: flags.max_bytes },
             grace: flags.quarantine,
+            words: flags.words,
             acknowledged: flags.acknowledge,
             format: if flags.json { Format::Json } else { Format::Human(detail) },
         }

@@ -3,7 +3,7 @@
 //! The rules themselves are in `derelict-core`; nothing is decided here. The words may carry foreign names as they
 //! are: whoever prints them on a terminal passes them through [`crate::text::sentence`].
 
-use derelict_core::evidence::{Blind, Claim, ClaimedPath, Holder, Lease, Signal};
+use derelict_core::evidence::{Blind, Claim, ClaimedPath, Evidence, Holder, Lease, Observed, Signal};
 use derelict_core::outcome::{Breaker, Fate, Outcome, Release, StopReason};
 use derelict_core::verdict::{Hold, Orphan, Verdict};
 
@@ -29,11 +29,23 @@ const SHOWN_REASONS: usize = 3;
 
 /// The reasons in one line: the first few, and how many more there are.
 pub(crate) fn reason_line(verdict: &Verdict) -> String {
-    let reasons = reasons(verdict);
-    let shown = reasons.iter().take(SHOWN_REASONS).cloned().collect::<Vec<_>>().join("; ");
+    listed(&reasons(verdict))
+}
+
+/// The first few in one line, and how many more there are.
+pub(crate) fn listed(reasons: &[impl AsRef<str>]) -> String {
+    let shown = reasons.iter().take(SHOWN_REASONS).map(AsRef::as_ref).collect::<Vec<_>>().join("; ");
     match reasons.len().saturating_sub(SHOWN_REASONS) {
         0 => shown,
         more => format!("{shown}; and {} more", text::number(more as u64)),
+    }
+}
+
+/// What would be a loss if the policy had not let it go.
+pub(crate) fn allowed(evidence: &Evidence) -> Vec<&str> {
+    match &evidence.proof {
+        Observed::Known(proof) => proof.allowed.iter().map(|loss| loss.what.as_str()).collect(),
+        Observed::Unknown(_) => Vec::new(),
     }
 }
 

@@ -107,7 +107,7 @@ impl Observe for AllGarbage {
 
 fn clean() -> Evidence {
     let source = SourceReport { source: SourceId("benchmark".into()), claims: Observed::Known(Vec::new()) };
-    let proof = Observed::Known(Proof { channels: Vec::new() });
+    let proof = Observed::Known(Proof { channels: Vec::new(), allowed: Vec::new() });
     let touched = Observed::Known(Timestamp::new(0, 0));
     Evidence::new(vec![source], touched, Observed::Known(Layout::Any), Observed::Known(Vec::new()), proof)
         .expect("because a source was asked")

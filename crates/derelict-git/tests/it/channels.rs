@@ -191,17 +191,6 @@ fn a_rewrite_in_an_included_file_makes_an_address_doubtful() {
 }
 
 #[test]
-fn a_rewrite_in_the_users_configuration_leads_a_forge_to_a_directory() {
-    let world = World::new();
-    let forge = "git remote set-url origin https://forge.example/w.git; echo 1 >n; commit n; git update-ref refs/remotes/origin/n HEAD;
-        rm -rf .git/logs/refs/remotes; git config -f \"$ROOT/user\" url.\"$ROOT/repos/\".insteadOf https://forge.example/";
-    let clone = world.clone(forge);
-    let around = || world.around().with_git_configuration(&[world.root().join("user")], None);
-    assert!(crate::support::probe(&clone, &around()).findings()[0].contains("on branch b-c"));
-    assert_eq!(crate::support::probe(&clone, &world.around()).findings(), NOTHING);
-}
-
-#[test]
 fn a_clean_checkout_with_converted_line_endings_is_clean_and_an_edited_one_is_not() {
     let clean = "printf 'x\\r\\ny\\r\\n' >r.bat; echo '*.bat text eol=crlf' >.gitattributes; commit bat; git push -q origin HEAD:refs/heads/bat; git fetch -q; touch r.bat";
     assert_eq!(World::new().findings(clean), NOTHING);

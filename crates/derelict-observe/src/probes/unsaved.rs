@@ -21,7 +21,9 @@ pub(crate) fn examine(dir: BorrowedFd<'_>, shown: &Path, around: &Surroundings, 
     let channels = examination.channels.into_iter().map(report).collect();
     let locks = examination.git_locks.into_iter().map(Holder::GitLock);
     let holders = locks.chain(examination.dependents.into_iter().map(Holder::Dependent)).collect();
-    Examined { proof: Proof { channels }, holders }
+    // What was allowed was found where tracked files are compared; nothing else can be let go.
+    let allowed = examination.allowed.into_iter().map(|found| loss(Channel("tracked"), found)).collect();
+    Examined { proof: Proof { channels, allowed }, holders }
 }
 
 fn report(report: derelict_git::ChannelReport) -> ChannelReport {
@@ -37,15 +39,15 @@ fn report(report: derelict_git::ChannelReport) -> ChannelReport {
 }
 
 fn losses_of(channel: Channel, losses: Vec<derelict_git::Loss>) -> Answer {
-    let losses = losses.into_iter().map(|loss| Loss {
-        channel,
-        what: loss.what,
-        fingerprint: Digest::of_bytes(&loss.fingerprint),
-    });
+    let losses = losses.into_iter().map(|found| loss(channel, found));
     match NonEmpty::from_vec(losses.collect()) {
         Some(losses) => Answer::Losses(losses),
         None => unknown(None, "found losses, and named none"),
     }
+}
+
+fn loss(channel: Channel, loss: derelict_git::Loss) -> Loss {
+    Loss { channel, what: loss.what, fingerprint: Digest::of_bytes(&loss.fingerprint) }
 }
 
 /// An answer that contradicts itself is no answer, and least of all a "nothing".

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use derelict_core::ids::{FileIdentity, SourceId, Timestamp};
 use derelict_core::ports::SourceLost;
 use derelict_core::survey::Sighting;
+use derelict_git::Terms;
 
+use crate::environment::Environment;
 use crate::scan::Skipped;
 use crate::sources::table::OwnerTable;
 use crate::survey::{BorrowerSearch, ProcessView};
@@ -39,6 +41,10 @@ pub struct RootSpec {
     pub source: SourceId,
     /// What a workspace looks like.
     pub shape: Shape,
+    /// What is said outside of its workspaces.
+    pub terms: Terms,
+    /// Where programs and the user's files are, should remotes be asked.
+    pub environment: Environment,
     /// Owners that were active at this instant or later are alive: their directories are not looked
     /// into, which can only keep them.
     pub cutoff: Timestamp,
@@ -93,6 +99,8 @@ pub struct RootSurvey {
     pub clocks: Option<(Timestamp, Timestamp)>,
     /// How much of the processes was seen; `None` when none was.
     pub processes: Option<ProcessView>,
+    /// Configuration of git outside of the workspaces that could not be read, and why.
+    pub git: Vec<String>,
     /// How far the search for borrowers went; `None` where no checkout may lie.
     pub borrowers: Option<BorrowerSearch>,
 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use derelict_core::evidence::{
@@ -26,6 +26,7 @@ use crate::probes::accounting::Accounting;
 use crate::probes::gauge::{Gauge, Gauged, Trace};
 use crate::probes::occupancy::{self, Met, Occupancy};
 use crate::probes::unsaved;
+use crate::remotes::{self, Remotes};
 use crate::roots::meter::LayoutMeter;
 use crate::roots::{NotSurveyed, Owners, RootSpec, RootSurvey, Shape, SharedTable, list};
 use crate::scan::{self, Found, Scan};
@@ -38,6 +39,7 @@ use crate::survey::{BorrowerSearch, Progress};
 pub struct RootObserver {
     spec: RootSpec,
     owners: Owners,
+    remotes: Option<Arc<Remotes>>,
     now: Timestamp,
     known: Option<Known>,
 }
@@ -106,7 +108,8 @@ impl RootObserver {
     /// For one root. `now` is the instant of the whole run.
     #[must_use]
     pub fn new(spec: RootSpec, owners: Owners, now: Timestamp) -> Self {
-        Self { spec, owners, now, known: None }
+        let remotes = remotes::asked_under(&spec.terms, &spec.environment);
+        Self { spec, owners, remotes, now, known: None }
     }
 
     /// Looks at every directory of the root: one listing, one query, one look at the processes, one walk of each
@@ -140,6 +143,7 @@ impl RootObserver {
             root: scan.root_seen.identity,
             clocks: asked.and_then(|asked| asked.clocks),
             processes: views.occupancy.view(),
+            git: around.unread().to_vec(),
             borrowers,
         };
         self.known = Some(Known { scan, around, traced: None, lately: (at, occupancy) });
@@ -289,7 +293,12 @@ impl RootObserver {
                 search.look(scan.found.iter().map(|found| Start::Alone(found.candidate.path.clone())));
                 search.look(root.parent().map(|parent| Start::Below(parent.to_path_buf())));
                 let (borrowers, searched) = search.finish();
-                Ok((Surroundings::new(root, Vec::new(), borrowers), Some(searched)))
+                Ok((
+                    Surroundings::new(root, Vec::new(), borrowers)
+                        .under(&self.spec.terms)
+                        .asking(remotes::asker(self.remotes.as_ref())),
+                    Some(searched),
+                ))
             }
         }
     }
@@ -399,7 +408,7 @@ fn locked(table: &SharedTable) -> MutexGuard<'_, Box<dyn OwnerTable>> {
 /// What the operator declared: what lies in the expected entries may go with its owner.
 fn expendable() -> Proof {
     let examined = "the expected entries, which the root declares to be expendable".to_owned();
-    Proof { channels: vec![ChannelReport { channel: Channel("layout"), examined, answer: Answer::Nothing }] }
+    Proof::of(vec![ChannelReport { channel: Channel("layout"), examined, answer: Answer::Nothing }])
 }
 
 fn unknown<T>(signal: Signal, why: &str) -> Observed<T> {

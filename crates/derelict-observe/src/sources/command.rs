@@ -20,7 +20,7 @@ use derelict_core::ports::{LockBusy, SourceLost};
 use serde_json::{Map, Value};
 
 use super::table::{Asked, IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot};
-use crate::exec::{self, Invocation};
+use crate::exec::{self, Inherits, Invocation};
 
 /// What is said of an owner that is held without words.
 const HELD: &str = "held";
@@ -83,6 +83,7 @@ impl CommandOwners {
         let invocation = Invocation {
             program,
             arguments: &arguments,
+            inherits: Inherits::Everything,
             variables: &[],
             deadline: *timeout,
             output_bytes: *output_limit,

@@ -12,7 +12,7 @@ use derelict_core::ports::SourceLost;
 use serde_json::{Map, Value};
 
 use crate::environment::Environment;
-use crate::exec::{self, Invocation};
+use crate::exec::{self, Inherits, Invocation};
 use crate::files;
 use crate::sources::{DEVPOD, id};
 
@@ -67,6 +67,7 @@ pub(crate) fn list(environment: &Environment) -> Result<Vec<Owner>, SourceLost> 
     let printed = exec::run(&Invocation {
         program: &program,
         arguments: &["list", "--output", "json"],
+        inherits: Inherits::Everything,
         variables: &variables,
         deadline: LIST_DEADLINE,
         output_bytes: LIST_BYTES,
@@ -248,7 +249,15 @@ mod tests {
     use super::*;
 
     fn environment(home: &Path) -> Environment {
-        Environment { home: Some(home.into()), xdg_cache_home: None, devpod_home: None, path: None, uid: 0 }
+        Environment {
+            home: Some(home.into()),
+            xdg_cache_home: None,
+            devpod_home: None,
+            xdg_config_home: None,
+            ssh_auth_sock: None,
+            path: None,
+            uid: 0,
+        }
     }
 
     fn workspace(home: &Path, context: &str, name: &str, content: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use derelict_core::ids::SourceId;
 use derelict_core::ports::SourceLost;
-use derelict_observe::{Depth, DevlaunchObserver, Environment};
+use derelict_observe::{Depth, DevlaunchObserver, Environment, Terms};
 
 use crate::world::{NOW, World};
 
@@ -38,7 +38,7 @@ fn a_devpod_that_fails_or_prints_something_else_is_a_lost_source() {
 fn no_devpod_on_the_path_is_a_lost_source() {
     let world = World::new(&["o/r/a"]);
     let environment = Environment { path: Some("/nowhere".into()), ..world.environment() };
-    let mut observer = DevlaunchObserver::new(world.cache(None), environment, NOW);
+    let mut observer = DevlaunchObserver::new(world.cache(None), environment, Terms::NONE, NOW);
     let lost = observer.survey(Depth::Verdict, &|_| ()).expect_err("because there is no devpod");
     assert_eq!(lost.to_string(), "cannot ask devpod: no program devpod on PATH");
 }

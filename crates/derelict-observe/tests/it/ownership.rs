@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use derelict_core::evidence::{ClaimedPath, Observed};
-use derelict_observe::{Depth, DevlaunchObserver};
+use derelict_observe::{Depth, DevlaunchObserver, Terms};
 
 use crate::world::{Mounted, NOW, World, git, of, words, workspace};
 
@@ -46,7 +46,7 @@ fn a_cache_behind_a_symlink_and_sources_through_symlinks_classify_the_same() {
     let expected = said([("a", "referenced"), ("b", "referenced"), ("c", "nobody")]);
     assert_eq!(world.owned(), expected);
     let cache = world.cache(Some(&world.root.join("link/devlaunch")));
-    let mut observer = DevlaunchObserver::new(cache, world.environment(), NOW);
+    let mut observer = DevlaunchObserver::new(cache, world.environment(), Terms::NONE, NOW);
     assert_eq!(words(&observer.survey(Depth::Verdict, &|_| ()).unwrap()), expected);
 }
 

@@ -13,6 +13,7 @@ use derelict_core::outcome::{Fate, FateName};
 use derelict_core::policy::{Policy, Window};
 use derelict_core::ports::{LockBusy, SourceLost};
 use derelict_core::verdict::judge;
+use derelict_observe::Terms;
 use derelict_observe::roots::{EntryKind, Expected, NotSurveyed, Owners, RootObserver, RootSpec, RootSurvey, Shape};
 use derelict_observe::table::{IdScheme, Leadership, OwnerTable, Row, RowLock, Snapshot};
 
@@ -116,6 +117,8 @@ impl World {
             path: self.root().canonicalize().unwrap(),
             source: SourceId("rows".into()),
             shape,
+            terms: Terms::NONE,
+            environment: crate::world::nowhere(),
             cutoff: NOW.before(30 * DAY),
         };
         RootObserver::new(spec, owners, NOW)

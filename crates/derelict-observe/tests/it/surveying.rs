@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use derelict_core::evidence::{Observed, Signal};
 use derelict_core::size::Completeness;
-use derelict_observe::{Depth, DevlaunchObserver, Progress, SkipKind};
+use derelict_observe::{Depth, DevlaunchObserver, Progress, SkipKind, Terms};
 
 use crate::world::{NOW, World, git, of, words};
 
@@ -14,7 +14,7 @@ fn one_clone_can_be_asked_for_and_its_owners_are_the_same() {
     let world = World::new(&["o/r/a", "o/r/b", "o/s/c"]);
     world.live(&[("a", &world.clone("o/r/a"))]);
     for argument in [Path::new("a"), &world.clone("o/r/a")] {
-        let mut observer = DevlaunchObserver::new(world.cache(Some(argument)), world.environment(), NOW);
+        let mut observer = DevlaunchObserver::new(world.cache(Some(argument)), world.environment(), Terms::NONE, NOW);
         let survey = observer.survey(Depth::Verdict, &|_| ()).unwrap();
         let expected: Vec<(String, &str)> = vec![("a".into(), "referenced")];
         assert_eq!(words(&survey).into_iter().collect::<Vec<_>>(), expected);

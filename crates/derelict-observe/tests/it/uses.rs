@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use derelict_core::evidence::Holder;
-use derelict_observe::{Depth, DevlaunchObserver, ProcessView, Survey};
+use derelict_observe::{Depth, DevlaunchObserver, ProcessView, Survey, Terms};
 
 use crate::world::{LoopDevice, Mounted, NOW, Process, World, holders, holders_in_namespace, of};
 
@@ -196,7 +196,7 @@ fn processes_that_may_not_be_inspected_are_counted() {
     let looked = std::thread::spawn(move || {
         let nobody = rustix::fs::Uid::from_raw(65_534);
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-        DevlaunchObserver::new(cache, environment, NOW).survey(Depth::Verdict, &|_| ())
+        DevlaunchObserver::new(cache, environment, Terms::NONE, NOW).survey(Depth::Verdict, &|_| ())
     });
     let survey = looked.join().unwrap().unwrap();
     assert!(unseen(&survey) > before);

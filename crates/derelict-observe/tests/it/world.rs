@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use derelict_core::evidence::{ClaimedPath, Evidence, Holder, Observed};
 use derelict_core::ids::Timestamp;
 use derelict_core::survey::Sighting;
-use derelict_observe::{Cache, Depth, DevlaunchObserver, Environment, Located, Survey};
+use derelict_observe::{Cache, Depth, DevlaunchObserver, Environment, Located, Survey, Terms};
 
 /// 2026-08-02 at 12:00 UTC.
 pub(crate) const NOW: Timestamp = Timestamp::new(1_785_672_000, 0);
@@ -92,6 +92,8 @@ impl World {
             home: Some(self.root.join("home")),
             xdg_cache_home: Some(self.root.join("cache")),
             devpod_home: None,
+            xdg_config_home: None,
+            ssh_auth_sock: None,
             path: Some(std::env::join_paths(std::iter::once(self.root.join("bin")).chain(path)).unwrap()),
             uid: rustix::process::geteuid().as_raw(),
         }
@@ -105,7 +107,7 @@ impl World {
     }
 
     pub(crate) fn observer(&self) -> DevlaunchObserver {
-        DevlaunchObserver::new(self.cache(None), self.environment(), NOW)
+        DevlaunchObserver::new(self.cache(None), self.environment(), Terms::NONE, NOW)
     }
 
     pub(crate) fn survey(&self) -> Survey {
@@ -194,6 +196,19 @@ pub(crate) fn holders_in_namespace(evidence: &Evidence, of: &Process) -> Vec<Str
         | Holder::Dependent(_) => None,
     };
     holders.iter().filter_map(by).collect()
+}
+
+/// An environment in which nothing is to be found.
+pub(crate) fn nowhere() -> Environment {
+    Environment {
+        home: None,
+        xdg_cache_home: None,
+        devpod_home: None,
+        xdg_config_home: None,
+        ssh_auth_sock: None,
+        path: None,
+        uid: 0,
+    }
 }
 
 /// A child that ends with the test.

@@ -161,7 +161,7 @@ pub(crate) fn intent(candidate: Candidate, accepted_losses: Option<Digest>) -> I
 
 pub(crate) fn clean() -> Evidence {
     let source = SourceReport { source: SourceId("test".into()), claims: Observed::Known(Vec::new()) };
-    let proof = Observed::Known(Proof { channels: Vec::new() });
+    let proof = Observed::Known(Proof::of(Vec::new()));
     let touched = Observed::Known(Timestamp::new(0, 0));
     Evidence::new(vec![source], touched, Observed::Known(Layout::Any), Observed::Known(Vec::new()), proof)
         .expect("because a source was asked")

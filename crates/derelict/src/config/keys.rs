@@ -128,6 +128,24 @@ pub(super) const KEYS: &[Key] = &[
         "Directories, by the ends of their paths, that hold work trees when they are not empty.",
     ),
     key(
+        "roots.*.ignore_changes",
+        Kind::Texts,
+        None,
+        "Where checkouts lie: changes of tracked files that match are no loss; patterns as in a `.gitignore`.",
+    ),
+    key(
+        "roots.*.rebuildable",
+        Kind::Texts,
+        None,
+        "Where checkouts lie: ignored directories that are made again, each as `DIR=WITNESS`, beside those that are known.",
+    ),
+    key(
+        "roots.*.ask_remote",
+        Kind::Flag,
+        Some("false"),
+        "Where checkouts lie: remotes are asked, with `git ls-remote`, whether they still have what saves a commit.",
+    ),
+    key(
         "roots.*.ids",
         Kind::Choice(&["uuid", "text", "text-ignoring-case"]),
         Some("text"),

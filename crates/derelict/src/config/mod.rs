@@ -26,6 +26,7 @@ use derelict_observe::command::CommandSettings;
 use derelict_observe::postgres;
 use derelict_observe::roots::Shape;
 use derelict_observe::sqlite::SqliteSettings;
+use derelict_observe::{AskRemote, IgnoredChanges, Rebuildable};
 
 use crate::ledger::book::Shelf;
 use crate::reaper::record::Mode;
@@ -72,6 +73,9 @@ pub(crate) struct Root {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) shape: Shape,
+    pub(crate) ignored_changes: IgnoredChanges,
+    pub(crate) rebuildable: Rebuildable,
+    pub(crate) ask_remote: AskRemote,
     pub(crate) idle: Duration,
     pub(crate) minimum_age: Duration,
     pub(crate) limits: Limits,

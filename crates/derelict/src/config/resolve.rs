@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use derelict_core::policy::Limits;
 use derelict_observe::roots::{EntryKind, Expected, Shape};
+use derelict_observe::{AskRemote, IgnoredChanges, Rebuildable};
 
 use crate::config::keys::{self, DAY, Kind};
 use crate::config::layers::{Layers, Settings};
@@ -170,6 +171,11 @@ impl Reader<'_> {
             self.complain(&at("minimum_age"), &format!("with a preset it has to be at least {floor}"));
         }
         let shape = self.shape(name, preset)?;
+        let (ignored_changes, rebuildable) = self.words(name, &shape);
+        let ask_remote = match self.optional(&at("ask_remote"), value::flag) {
+            Some(true) => AskRemote::Yes,
+            Some(false) | None => AskRemote::No,
+        };
         let owner = owner::owner(self, name, preset)?;
         let mode = match self.optional(&at("armed"), value::flag) {
             Some(true) => Mode::Armed,
@@ -179,6 +185,9 @@ impl Reader<'_> {
         Some(Root {
             name: name.to_owned(),
             shape,
+            ignored_changes,
+            rebuildable,
+            ask_remote,
             idle,
             minimum_age,
             limits,
@@ -194,6 +203,27 @@ impl Reader<'_> {
             owner,
             path,
         })
+    }
+
+    /// What the operator says of the checkouts of a root.
+    fn words(&mut self, name: &str, shape: &Shape) -> (IgnoredChanges, Rebuildable) {
+        let section = format!("roots.{name}");
+        if *shape != Shape::Checkout {
+            let why = "the entries of this layout are expendable as they are; only a checkout has changes to ignore";
+            self.refuse(&section, &["ignore_changes", "rebuildable", "ask_remote"], why);
+        }
+        let list = |reader: &Self, key: &str| {
+            reader.optional(&format!("{section}.{key}"), value::texts).into_iter().flatten().collect::<Vec<_>>()
+        };
+        let changes = IgnoredChanges::parse(&list(self, "ignore_changes")).unwrap_or_else(|error| {
+            self.complain(&format!("{section}.ignore_changes"), &error.to_string());
+            IgnoredChanges::NONE
+        });
+        let rebuildable = Rebuildable::parse(&list(self, "rebuildable")).unwrap_or_else(|error| {
+            self.complain(&format!("{section}.rebuildable"), &error.to_string());
+            Rebuildable::NONE
+        });
+        (changes, rebuildable)
     }
 
     /// A span that no place but `/etc` may push below its floor.

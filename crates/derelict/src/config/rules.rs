@@ -132,6 +132,23 @@ fn what_has_to_be_there_is_asked_for() {
 }
 
 #[test]
+fn words_about_checkouts_are_checked_and_need_a_root_where_checkouts_lie() {
+    let words = |root: &str, words: &str| format!("{root}{words}\n");
+    let fine = words(ROOT, "ignore_changes = [\"pixi.lock\"]\nrebuildable = [\"out=BUILD\"]");
+    let root = World::new().file("user", &fine).load().roots[0].clone();
+    assert_eq!(root.ignored_changes.texts().collect::<Vec<_>>(), ["pixi.lock"]);
+    assert_eq!(root.rebuildable.texts().collect::<Vec<_>>(), ["out=BUILD"]);
+    let told = wrong(&words(ROOT, "ignore_changes = [\"a\", \"*\"]\nrebuildable = [\"out\"]"));
+    assert!(told[0].ends_with("the pattern \"*\" of ignored changes would ignore every change"), "{told:?}");
+    assert!(
+        told[1].ends_with("the entry \"out\" of rebuildable directories has no witness; write DIR=WITNESS"),
+        "{told:?}"
+    );
+    let told = wrong(&PAPERCLIP.replace("owner", "ignore_changes = [\"a\"]\nowner"));
+    assert!(told[0].contains("only a checkout has changes to ignore"), "{told:?}");
+}
+
+#[test]
 fn a_root_inside_another_would_be_judged_by_two_policies() {
     let told = wrong(&format!("{ROOT}{}", ROOT.replace("roots.ws", "roots.in").replace("/srv/ws", "/srv/ws/in")));
     assert_eq!(told, ["user:7: roots.in.path = \"/srv/ws/in\": it lies at or below the root ws"]);

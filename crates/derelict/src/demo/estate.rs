@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use derelict_observe::Environment;
+use derelict_observe::{Environment, GitFiles};
 use serde_json::{Value, json};
 
 use super::git::git;
@@ -72,9 +72,12 @@ impl Estate {
                 home: Some(self.root.join("home")),
                 xdg_cache_home: Some(self.root.join("cache")),
                 devpod_home: Some(self.root.join("devpod")),
+                xdg_config_home: None,
+                ssh_auth_sock: None,
                 path: Some(self.root.join("bin").into_os_string()),
                 uid: rustix::process::geteuid().as_raw(),
             },
+            git: GitFiles::NONE,
             state_home: Some(self.root.join("state")),
             state_directory: None,
         }

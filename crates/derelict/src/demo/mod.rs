@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::host::Audience;
 use crate::prune::{self, Format, Request, Wish};
 use crate::report::Detail;
+use crate::terms::Words;
 use crate::text;
 
 /// Builds the estate and prunes it; asks first if there is somebody to ask.
@@ -33,6 +34,7 @@ pub(crate) fn run(audience: Audience, console: &mut Console) -> Result<Exit, Fai
         force: Force::No,
         limits: Limits::NONE,
         grace: None,
+        words: Words::default(),
         acknowledged: Vec::new(),
         format: Format::Human(Detail::Usual),
     };

@@ -2,14 +2,14 @@
 //! number of readers. The questions are `store`'s.
 
 use std::fs::{DirBuilder, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
 use rustix::fs::OFlags;
 
 use crate::ledger::columns::{Column, Parameter};
@@ -28,6 +28,9 @@ const DIRECTORY_MODE: u32 = 0o700;
 
 /// How long another writer may hold the database: one sweep of 100,000 directories takes about a second.
 const BUSY: Duration = Duration::from_secs(30);
+
+/// How long the switch of a new file to its log takes.
+const SWITCHES: Duration = Duration::from_millis(5);
 
 /// The steps from one version of the tables to the next; the first starts from nothing.
 const MIGRATIONS: [&str; VERSION as usize] = ["
@@ -102,6 +105,7 @@ pub(crate) fn open(state: &Path) -> anyhow::Result<Store<Sqlite>> {
     if !file.and_then(|file| file.metadata()).with_context(place)?.is_file() {
         return Err(io::Error::other("it is not a regular file")).with_context(place);
     }
+    is_database_or_empty(&path).with_context(place)?;
     let mut opened = connect(&path).with_context(place)?;
     opened.migrate().with_context(place)?;
     Ok(Store(opened))
@@ -117,6 +121,7 @@ pub(crate) fn open_to_read(state: &Path) -> anyhow::Result<Option<Store<Sqlite>>
     match std::fs::metadata(&path) {
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")).with_context(place),
         Ok(_) => {
+            is_database_or_empty(&path).with_context(place)?;
             // A connection that could not write would leave the log and its index behind that it had to make.
             let opened = connect(&path).with_context(place)?;
             opened.connection.pragma_update(None, "query_only", true).with_context(place)?;
@@ -129,6 +134,20 @@ pub(crate) fn open_to_read(state: &Path) -> anyhow::Result<Option<Store<Sqlite>>
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error).with_context(place),
     }
+}
+
+/// What every database file begins with.
+const HEADER: &[u8] = b"SQLite format 3\0";
+
+/// Refuses what is no database before SQLite sees it: a short file it would take for an empty database, and replace.
+fn is_database_or_empty(path: &Path) -> io::Result<()> {
+    let mut begins = Vec::new();
+    File::open(path)?.take(HEADER.len() as u64).read_to_end(&mut begins)?;
+    if begins.is_empty() || begins == HEADER { Ok(()) } else { Err(io::Error::other("it is no database")) }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Sqlite> {
@@ -153,9 +172,20 @@ impl Sqlite {
         Ok(())
     }
 
+    /// Lets readers go on reading while a sweep is written. Of several that switch a new file at once, SQLite tells
+    /// all but one that it is locked, without waiting as it does for everything else.
+    fn write_ahead(&self) -> rusqlite::Result<()> {
+        let begun = Instant::now();
+        loop {
+            match self.connection.pragma_update(None, "journal_mode", "WAL") {
+                Err(error) if is_busy(&error) && begun.elapsed() < BUSY => std::thread::sleep(SWITCHES),
+                told => return told,
+            }
+        }
+    }
+
     fn migrate(&mut self) -> anyhow::Result<()> {
-        // Readers go on reading while a sweep is written.
-        self.connection.pragma_update(None, "journal_mode", "WAL")?;
+        self.write_ahead()?;
         if self.version()? == VERSION {
             return Ok(());
         }
@@ -358,13 +388,14 @@ mod tests {
     fn what_is_no_ledger_is_refused_by_its_name_and_left_as_it_is() {
         let state = state();
         let path = state.path().join(FILE);
-        let garbage = "no database at all\n".repeat(100);
-        std::fs::write(&path, &garbage).unwrap();
-        for error in [open(state.path()).err(), open_to_read(state.path()).err()] {
-            let told = format!("{:#}", error.expect("because it is garbage"));
-            assert!(told.starts_with(&format!("cannot open the ledger {}: ", path.display())), "{told}");
+        for garbage in ["no database at all\n".repeat(100), "x".to_owned(), "SQLite format 2\0".repeat(9)] {
+            std::fs::write(&path, &garbage).unwrap();
+            for error in [open(state.path()).err(), open_to_read(state.path()).err()] {
+                let told = format!("{:#}", error.expect("because it is garbage"));
+                assert!(told.starts_with(&format!("cannot open the ledger {}: ", path.display())), "{told}");
+            }
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), garbage);
         }
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), garbage);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use derelict_core::ids::SourceId;
 use derelict_core::policy::{Policy, Window};
+use derelict_observe::Terms;
 use derelict_observe::command::CommandOwners;
 use derelict_observe::postgres::PostgresOwners;
 use derelict_observe::roots::Owners;
@@ -47,11 +48,11 @@ pub(crate) fn state(config: &Config, host: &Host) -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// A usage [`Failure`] when the state would lie in what may be removed.
-pub(crate) fn assign(config: &Config, state: &Path) -> Result<Vec<Assigned>, Failure> {
-    config.roots.iter().map(|root| assigned(root, state)).collect()
+pub(crate) fn assign(config: &Config, host: &Host, state: &Path) -> Result<Vec<Assigned>, Failure> {
+    config.roots.iter().map(|root| assigned(root, host, state)).collect()
 }
 
-fn assigned(root: &Root, state: &Path) -> Result<Assigned, Failure> {
+fn assigned(root: &Root, host: &Host, state: &Path) -> Result<Assigned, Failure> {
     // A root that is missing now is a stop reason of its sweep and no fault of the configuration.
     let path = std::fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone());
     let resolved = existing_part(state);
@@ -68,6 +69,13 @@ fn assigned(root: &Root, state: &Path) -> Result<Assigned, Failure> {
         source: source_name(&root.owner).to_owned(),
         shape: root.shape.clone(),
         policy,
+        terms: Terms {
+            git: host.git.clone(),
+            ignored_changes: root.ignored_changes.clone(),
+            rebuildable: root.rebuildable.clone(),
+            ask_remote: root.ask_remote,
+        },
+        environment: host.environment.clone(),
         idle: root.idle,
         limits: root.limits,
         pace: Pace { operations_per_second: root.operations_per_second, ..Pace::POLITE },

@@ -35,7 +35,7 @@ enum Came {
 pub(crate) fn run(flags: &Reap, host: &Host, console: &mut Console) -> Result<Exit, Failure> {
     let config = config::load(&config::command::sources(flags.config.clone())).map_err(Failure::usage)?;
     let state = state(&config, host)?;
-    let chosen = choose(assign(&config, &state)?, flags)?;
+    let chosen = choose(assign(&config, host, &state)?, flags)?;
     logger::start(config.log.format, threshold(config.log)).map_err(Failure::incomplete)?;
     let heartbeat = Heartbeat::new(host::monotonic());
     let stop = Stop::watch().map_err(Failure::incomplete)?;

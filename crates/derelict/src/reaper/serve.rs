@@ -26,7 +26,7 @@ const ATTENTION: Duration = Duration::from_millis(200);
 pub(crate) fn run(flags: &Serve, host: &Host) -> Result<Exit, Failure> {
     let config = config::load(&config::command::sources(flags.config.clone())).map_err(Failure::usage)?;
     let state = state(&config, host)?;
-    let assigned = assign(&config, &state)?;
+    let assigned = assign(&config, host, &state)?;
     if assigned.is_empty() {
         return Err(Failure::usage(anyhow::anyhow!("no root is configured")));
     }

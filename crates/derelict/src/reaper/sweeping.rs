@@ -12,8 +12,8 @@ use derelict_core::policy::{Force, Limits, Policy, Postponed, Selection};
 use derelict_core::record::{Disposal, LastSweep, SetAside, SweepReport};
 use derelict_core::survey::{breakers, judge_all, referenced, source_clock};
 use derelict_core::sweep::{World, report_only, stopped, sweep};
-use derelict_observe::Progress;
 use derelict_observe::roots::{NotSurveyed, Owners, RootObserver, RootSpec, RootSurvey, Shape};
+use derelict_observe::{Environment, Progress, Terms};
 use derelict_reclaim::beneath::Root;
 use derelict_reclaim::journal::Journal;
 use derelict_reclaim::pace::Pace;
@@ -42,6 +42,10 @@ pub(crate) struct Assignment {
     pub(crate) shape: Shape,
     /// The rules.
     pub(crate) policy: Policy,
+    /// What is said outside of the workspaces.
+    pub(crate) terms: Terms,
+    /// Where programs and the user's files are.
+    pub(crate) environment: Environment,
     /// How long an owner may have been idle, for the cutoff.
     pub(crate) idle: Duration,
     /// How much one sweep may take.
@@ -224,7 +228,16 @@ impl Sweeping<'_> {
             NotSurveyed::RootAbsent { why, .. } => self.absent(&why),
             NotSurveyed::SourceLost(lost) => StopReason::SourceLost { source: lost.source_id, why: lost.why },
         })?;
-        let RootSurvey { sightings, skipped, owners, root, clocks, .. } = survey;
+        for word in self.assignment.terms.words() {
+            self.watcher.tell(&text::sentence(&word));
+        }
+        let RootSurvey { sightings, skipped, owners, root, clocks, git, .. } = survey;
+        for why in git {
+            self.watcher.tell(&format!(
+                "git's configuration cannot be read, so no forge saves anything: {}",
+                text::sentence(&why)
+            ));
+        }
         for skipped in skipped {
             self.watcher.tell(&format!("{}: left out: {}", text::path(&skipped.path), text::sentence(&skipped.why)));
         }
@@ -247,6 +260,8 @@ impl Sweeping<'_> {
             path: self.assignment.path.clone(),
             source: derelict_core::ids::SourceId(self.assignment.source.as_str().into()),
             shape: self.assignment.shape.clone(),
+            terms: self.assignment.terms.clone(),
+            environment: self.assignment.environment.clone(),
             cutoff: self.now.before(self.assignment.idle),
         }
     }
@@ -270,7 +285,8 @@ impl Sweeping<'_> {
         if let Some(stop) = stop {
             return Acted { report: stopped(&plan, stop), plan, expired };
         }
-        let consent = Consent::Standing { policy: Digest::of(&(policy, &self.assignment.limits)) };
+        let words = self.assignment.terms.words();
+        let consent = Consent::Standing { policy: Digest::of(&(policy, &self.assignment.limits, words)) };
         let approved = plan.approve(consent).expect("because a standing consent is to every plan");
         let disposal = match self.assignment.grace {
             Duration::ZERO => Disposal::Discard,

@@ -83,7 +83,11 @@ fn removal_rows(out: &mut Out, paint: Paint, removals: &[Removal]) {
     let names = name_columns(removals.iter().map(Removal::judged));
     for removal in removals {
         let judged = removal.judged();
-        let why = words::reason_line(&judged.verdict);
+        let allowed = words::allowed(&judged.evidence);
+        let why = match allowed.as_slice() {
+            [] => words::reason_line(&judged.verdict),
+            some => format!("{}; ignored by policy: {}", words::reason_line(&judged.verdict), words::listed(some)),
+        };
         let why = match removal.accepted_losses() {
             None => paint.aside(&text::sentence(&why)),
             Some(_) => paint.goes(&text::sentence(&format!("forced, loses {why}"))),
