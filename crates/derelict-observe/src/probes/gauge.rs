@@ -32,6 +32,7 @@ pub(crate) struct Gauge<'v> {
     users: BTreeMap<usize, By>,
     met: BTreeSet<Inode>,
     newest: (i64, u32),
+    written: (i64, u32),
     is_marked: bool,
 }
 
@@ -56,14 +57,17 @@ pub(crate) struct Gauged {
 pub(crate) struct Trace {
     entries: u64,
     newest: (i64, u32),
+    /// When the content of anything was last changed, the directory's own list of names included.
+    written: (i64, u32),
 }
 
 impl Trace {
-    /// When something inside was last changed, if that was after `since`. Where the file system's clock is
-    /// another machine's, the two may differ by what those clocks differ.
-    pub(crate) fn changed_after(&self, since: Timestamp) -> Option<Timestamp> {
-        let (seconds, nanoseconds) = self.newest;
-        Some(Timestamp::new(seconds, nanoseconds)).filter(|changed| *changed > since)
+    /// Whether something was written, made, renamed or removed in it after `since`. Told by times of content: the
+    /// time of change moves too when another name of a file goes, in a directory that has nothing to do with it.
+    /// Where the file system's clock is another machine's, the two differ by what those clocks differ.
+    pub(crate) fn was_written_after(&self, since: Timestamp) -> bool {
+        let (seconds, nanoseconds) = self.written;
+        Timestamp::new(seconds, nanoseconds) > since
     }
 }
 
@@ -88,6 +92,7 @@ impl<'v> Gauge<'v> {
             users: BTreeMap::new(),
             met: BTreeSet::new(),
             newest: (i64::MIN, 0),
+            written: (i64::MIN, 0),
             is_marked: false,
         }
     }
@@ -108,7 +113,7 @@ impl<'v> Gauge<'v> {
             size: Size { sole_bytes: self.sole_bytes, entries: self.entries, linked, completeness },
             uses: processes.chain(self.mounts).collect(),
             met: self.met,
-            trace: Trace { entries: self.entries, newest: self.newest },
+            trace: Trace { entries: self.entries, newest: self.newest, written: self.written },
             is_marked,
         }
     }
@@ -120,6 +125,10 @@ impl<'v> Gauge<'v> {
 
 impl Meter for Gauge<'_> {
     fn seen(&mut self, path: &[u8], stat: &Stat) {
+        // One that lies after its own change was set by somebody, and says nothing.
+        if stat.mtime <= stat.ctime {
+            self.written = self.written.max(stat.mtime);
+        }
         if !path.is_empty() {
             self.newest = self.newest.max(stat.ctime);
             self.is_marked |= path == marker::NAME.as_bytes();
@@ -249,11 +258,20 @@ mod tests {
 
     #[test]
     fn a_trace_knows_whether_something_inside_was_changed_since() {
-        let trace = Trace { entries: 2, newest: (100, 5) };
-        assert_eq!(trace.changed_after(Timestamp::new(100, 4)), Some(Timestamp::new(100, 5)));
-        assert_eq!(trace.changed_after(Timestamp::new(100, 5)), None);
+        let trace = Trace { entries: 2, newest: (100, 7), written: (100, 5) };
+        assert!(trace.was_written_after(Timestamp::new(100, 4)) && !trace.was_written_after(Timestamp::new(100, 5)));
+        assert!(!Trace::default().was_written_after(Timestamp::new(0, 0)));
+        // Another name of one of its files goes.
         let world = tempfile::tempdir().expect("because a temporary directory can be made");
-        assert_eq!(gauged(world.path(), &|_| false).trace.changed_after(Timestamp::new(0, 0)), None);
+        let (inside, outside) = (world.path().join("clone/f"), world.path().join("outside"));
+        std::fs::create_dir(world.path().join("clone")).unwrap();
+        std::fs::write(&inside, "").unwrap();
+        std::fs::hard_link(&inside, &outside).unwrap();
+        let before = gauged(&world.path().join("clone"), &|_| false).trace;
+        let since = Timestamp::new(before.written.0, before.written.1);
+        std::fs::remove_file(&outside).unwrap();
+        let after = gauged(&world.path().join("clone"), &|_| false).trace;
+        assert!(after.newest >= before.newest && !after.was_written_after(since));
     }
 
     #[test]

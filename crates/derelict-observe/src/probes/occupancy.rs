@@ -26,12 +26,12 @@ pub(crate) struct Occupancy {
 /// The users of a directory that was set aside at `since`. Nothing leads to it any more, so whoever wrote in
 /// it since has had it open, or mounted, and is not done with it.
 pub(crate) fn while_set_aside(uses: Observed<Vec<Holder>>, trace: &Trace, since: Timestamp) -> Observed<Vec<Holder>> {
-    match (uses, trace.changed_after(since)) {
-        (Observed::Known(mut uses), Some(_)) => {
+    match uses {
+        Observed::Known(mut uses) if trace.was_written_after(since) => {
             uses.push(Holder::System("something in it was written after it was set aside".into()));
             Observed::Known(uses)
         }
-        (uses, Some(_) | None) => uses,
+        Observed::Known(_) | Observed::Unknown(_) => uses,
     }
 }
 

@@ -11,6 +11,7 @@ use derelict_core::plan::{Judged, Plan};
 use derelict_core::record::Settled;
 use derelict_core::verdict::Verdict;
 use derelict_reclaim::quarantine::{End, Expired};
+use derelict_reclaim::recover::Recovered;
 
 use crate::reaper::record::{Amount, DirectoryRecord, Stop, SweepRecord};
 use crate::reaper::sweeping::{Assignment, Swept};
@@ -30,7 +31,7 @@ pub(crate) struct Head<'h> {
 
 /// Puts the record together. What was settled goes over into it, since there may be very much of it.
 pub(crate) fn record(head: &Head<'_>, swept: Swept) -> SweepRecord {
-    let Swept { plan, report, expired } = swept;
+    let Swept { plan, report, expired, recovered } = swept;
     let plan = plan.as_ref();
     let unlinked = report.discarded();
     let judged: HashMap<&Path, &Judged> =
@@ -53,9 +54,15 @@ pub(crate) fn record(head: &Head<'_>, swept: Swept) -> SweepRecord {
         discarded: expired
             .iter()
             .map(|expired| discarded(&expired.end))
+            .chain(recovered.iter().map(finished))
             .fold(unlinked, |sum, one| Discarded { entries: sum.entries + one.entries, bytes: sum.bytes + one.bytes }),
         measured_bytes: head.measured,
-        directories: expired.iter().map(expired_directory).chain(directories).collect(),
+        directories: recovered
+            .iter()
+            .filter_map(recovered_directory)
+            .chain(expired.iter().map(expired_directory))
+            .chain(directories)
+            .collect(),
     }
 }
 
@@ -171,6 +178,66 @@ fn expired_directory(expired: &Expired) -> DirectoryRecord {
         bytes,
         intent: Some(expired.set_aside.intent.0),
     }
+}
+
+/// What was unlinked now of what an earlier sweep had begun to discard.
+fn finished(recovered: &Recovered) -> Discarded {
+    match recovered {
+        Recovered::Finished { discarded, .. } | Recovered::Unfinished { discarded, .. } => *discarded,
+        Recovered::Untouched { .. }
+        | Recovered::PutBack { .. }
+        | Recovered::Occupied { .. }
+        | Recovered::Gone { .. }
+        | Recovered::Busy { .. }
+        | Recovered::Undecided { .. }
+        | Recovered::UnknownTrash { .. } => Discarded { entries: 0, bytes: 0 },
+    }
+}
+
+/// What an earlier sweep left, until nothing of it is left; what is under its name is judged with the rest.
+fn recovered_directory(recovered: &Recovered) -> Option<DirectoryRecord> {
+    let (path, fate, why) = match recovered {
+        Recovered::Untouched { .. } | Recovered::PutBack { .. } => return None,
+        Recovered::Finished { path, .. } => {
+            (path, FateName::Removed, "removed: an earlier sweep was stopped while it discarded it".to_owned())
+        }
+        Recovered::Gone { path, .. } => {
+            (path, FateName::Removed, "removed by an earlier sweep that was stopped before it said so".to_owned())
+        }
+        Recovered::Unfinished { path, refusals, .. } => {
+            let all = refusals.iter().map(|refusal| format!("{}: {}", text::path(&refusal.path), refusal.why));
+            let all = all.collect::<Vec<_>>().join("; ");
+            (path, FateName::Refused, format!("an earlier sweep began to discard it; the rest would not go: {all}"))
+        }
+        Recovered::Occupied { trash, path } => {
+            let trash = text::path(trash);
+            let why = format!("an earlier sweep had only fenced it, and its name is taken; it is whole at {trash}");
+            (path, FateName::RetainedResurrected, why)
+        }
+        Recovered::Busy { path, lock } => (
+            path,
+            FateName::Busy,
+            format!("what an earlier sweep left is not settled: {lock} is held by somebody else"),
+        ),
+        Recovered::Undecided { path, why } => {
+            (path, FateName::Undetermined, format!("what an earlier sweep left is not what it said: {why}"))
+        }
+        Recovered::UnknownTrash { path } => {
+            (path, FateName::Undetermined, "trash that no journal here knows: look at it by hand".to_owned())
+        }
+    };
+    let Discarded { entries, bytes } = finished(recovered);
+    Some(DirectoryRecord {
+        path: path.clone(),
+        fate,
+        evidence: Digest::of(&(path, &why)),
+        why,
+        last_used: None,
+        touched: None,
+        entries,
+        bytes,
+        intent: None,
+    })
 }
 
 fn last_used(evidence: &Evidence) -> Option<Timestamp> {

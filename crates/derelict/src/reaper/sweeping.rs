@@ -19,7 +19,7 @@ use derelict_reclaim::journal::Journal;
 use derelict_reclaim::pace::Pace;
 use derelict_reclaim::quarantine::{self, Expired, Expiries};
 use derelict_reclaim::reclaimer::{OpenWorkspace, Reclaimer};
-use derelict_reclaim::recover;
+use derelict_reclaim::recover::{self, Recovered, Recovery};
 
 use crate::host;
 use crate::last_sweep::Remembered;
@@ -104,6 +104,21 @@ pub(crate) struct Swept {
     pub(crate) report: SweepReport,
     /// What was set aside earlier and whose grace is over.
     pub(crate) expired: Vec<Expired>,
+    /// What an earlier sweep left.
+    pub(crate) recovered: Vec<Recovered>,
+}
+
+impl Swept {
+    fn nothing(stop: StopReason, recovered: Vec<Recovered>) -> Self {
+        let report = SweepReport { settled: Vec::new(), stop };
+        Self { plan: None, report, expired: Vec::new(), recovered }
+    }
+}
+
+/// What a sweep acts with, and what an earlier one left.
+struct Begun {
+    acting: Result<(Journal, Reclaimer), Stopped>,
+    recovered: Vec<Recovered>,
 }
 
 /// What was done after the plan was made.
@@ -160,24 +175,22 @@ pub(crate) fn sweep_root(
 pub(crate) fn not_begun(assignment: &Assignment, stop: StopReason) -> anyhow::Result<SweepRecord> {
     let now = host::now()?;
     let cutoff = now.before(assignment.idle);
-    let swept = Swept { plan: None, report: SweepReport { settled: Vec::new(), stop }, expired: Vec::new() };
+    let swept = Swept::nothing(stop, Vec::new());
     Ok(record(&Head { assignment, began: now, ended: now, cutoff, measured: None }, swept))
 }
 
 impl Sweeping<'_> {
     fn run(&self, owners: &Owners) -> Swept {
-        let nothing =
-            |stop| Swept { plan: None, report: SweepReport { settled: Vec::new(), stop }, expired: Vec::new() };
-        let acting = match self.assignment.mode {
-            Mode::Report => None,
+        let (acting, recovered) = match self.assignment.mode {
+            Mode::Report => (None, Vec::new()),
             Mode::Armed => match self.begin(owners) {
-                Ok(acting) => Some(acting),
-                Err(stop) => return nothing(stop),
+                Begun { acting: Ok(acting), recovered } => (Some(acting), recovered),
+                Begun { acting: Err(stop), recovered } => return Swept::nothing(stop, recovered),
             },
         };
         let planned = match self.plan(owners) {
             Ok(planned) => planned,
-            Err(stop) => return nothing(stop),
+            Err(stop) => return Swept::nothing(stop, recovered),
         };
         let Planned { observer, plan, memory, postponed, alarm } = planned;
         let Acted { plan, expired, report } = match (&alarm, acting) {
@@ -192,25 +205,33 @@ impl Sweeping<'_> {
             Some(_) => report,
             None => self.remember(memory, &postponed, &plan, report),
         };
-        Swept { plan: Some(plan), report, expired }
+        Swept { plan: Some(plan), report, expired, recovered }
     }
 
     /// Opens the journal and settles what an earlier sweep left, so that what is put back is judged like the rest.
-    fn begin(&self, owners: &Owners) -> Result<(Journal, Reclaimer), Stopped> {
+    fn begin(&self, owners: &Owners) -> Begun {
+        let (mut journal, reclaimer) = match self.open() {
+            Ok(opened) => opened,
+            Err(stop) => return Begun { acting: Err(stop), recovered: Vec::new() },
+        };
+        let Recovery { recovered, lost } = recover::recover(&mut journal, &reclaimer, &mut OwnerLocks::new(owners));
+        for recovered in &recovered {
+            self.watcher.tell(&recovered.to_string());
+        }
+        let acting = match lost {
+            Some(journal) => Err(StopReason::JournalLost(journal.why)),
+            None => Ok((journal, reclaimer)),
+        };
+        Begun { acting, recovered }
+    }
+
+    fn open(&self) -> Result<(Journal, Reclaimer), Stopped> {
         let lost = |error: &dyn std::fmt::Display| StopReason::JournalLost(error.to_string());
         let root = Root::open(&self.assignment.path).map_err(|error| self.absent(&error.source.to_string()))?;
         let mut journal = Journal::open(&self.assignment.state).map_err(|error| lost(&error))?;
         journal.note_sweep(self.now).map_err(|error| lost(&error))?;
         let reclaimer = Reclaimer::without_records(root, NonZeroUsize::MIN, journal.id().clone());
-        let reclaimer = reclaimer.with_pace(self.assignment.pace);
-        let recovery = recover::recover(&mut journal, &reclaimer, &mut OwnerLocks::new(owners));
-        for recovered in &recovery.recovered {
-            self.watcher.tell(&recovered.to_string());
-        }
-        match recovery.lost {
-            Some(journal) => Err(StopReason::JournalLost(journal.why)),
-            None => Ok((journal, reclaimer)),
-        }
+        Ok((journal, reclaimer.with_pace(self.assignment.pace)))
     }
 
     fn absent(&self, why: &str) -> StopReason {

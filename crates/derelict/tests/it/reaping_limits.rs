@@ -51,7 +51,7 @@ fn each_limit_bounds_a_sweep_and_names_itself_and_the_rest_goes_later() {
 }
 
 #[test]
-fn a_directory_that_will_not_go_is_named_once_and_does_not_starve_the_others() {
+fn a_directory_that_will_not_go_is_told_until_it_does_and_does_not_starve_the_others() {
     let (world, database) = tree();
     let stuck = world.path(&id(0)).join("home/.config/settings");
     let immutable = Immutable::set(&stuck, world.top());
@@ -60,14 +60,30 @@ fn a_directory_that_will_not_go_is_named_once_and_does_not_starve_the_others() {
     assert_eq!([sweep.named("refused"), sweep.named("removed")], [[id(0)], [id(1)]]);
     assert!(sweep.why(&id(0)).contains("settings"), "{}", sweep.why(&id(0)));
     for (first, second) in [(2, 3), (4, 5), (6, 7), (8, 9), (10, 11)] {
-        let sweep = swept(reap(&world, &database), 0);
+        let sweep = swept(reap(&world, &database), 1);
         assert_eq!(sweep.named("removed"), [id(first), id(second)], "{}", sweep.finished);
+        assert_eq!(sweep.named("refused"), [id(0)]);
+        assert!(sweep.why(&id(0)).contains("settings"), "{}", sweep.why(&id(0)));
     }
     drop(immutable);
     let names = world.names();
     assert!(!names.contains(&id(1)) && names.len() == 9, "{names:?}");
-    swept(reap(&world, &database), 0);
+    assert_eq!(swept(reap(&world, &database), 0).named("removed"), [id(0)]);
     assert_eq!(world.names(), (12..20).map(id).collect::<Vec<_>>());
+}
+
+#[test]
+fn trash_that_no_journal_knows_is_told_at_every_sweep_and_left() {
+    let (world, database) = tree();
+    let unknown = ".derelict-trash-0123456789abcdef-7";
+    write(world.path(unknown).join("home/f"), "whose?");
+    world.configure(ARMED);
+    for _ in 0..2 {
+        let sweep = swept(reap(&world, &database), 1);
+        assert_eq!(sweep.named("undetermined"), [unknown]);
+        assert!(sweep.why(unknown).contains("no journal here knows"), "{}", sweep.why(unknown));
+    }
+    assert_eq!(read(world.path(unknown).join("home/f")), b"whose?");
 }
 
 fn set_aside(world: &Reaping, database: &Database) -> Vec<Value> {
