@@ -159,7 +159,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "roots.*.minimum_age",
-        Kind::Span(0, LONGEST),
+        Kind::Span(HOUR, LONGEST),
         None,
         "A younger directory stays whatever its owner's row says. Default: as `idle`.",
     ),

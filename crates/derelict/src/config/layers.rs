@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::keys::{self, KEYS, NAME};
+use crate::config::keys::{self, KEYS, Kind, NAME};
 use crate::config::paperclip;
 use crate::config::value::{Origin, Problem, Raw, Setting, check};
 use crate::text;
@@ -151,7 +151,14 @@ impl Layers {
             Some(_) | None => path,
         };
         let Some(key) = keys::find(&path) else { return self.problems.push(unknown(&path, &setting)) };
-        match check(key.kind, &setting.raw) {
+        let checked = match (key.kind, &setting.raw, &setting.origin) {
+            // In the environment everything is text.
+            (Kind::Flag, Raw::Text(_), Origin::File { .. }) => {
+                Err("it has to be true or false, without quotation marks".to_owned())
+            }
+            (kind, raw, _) => check(kind, raw),
+        };
+        match checked {
             Ok(()) => {
                 self.settings.insert(path, setting);
             }

@@ -138,6 +138,8 @@ impl Reader<'_> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if schema.is_empty() || !schema.chars().all(plain) {
             self.complain("ledger.schema", "it has to consist of lower-case letters, digits and `_`");
+        } else if schema == "public" || schema == "information_schema" || schema.starts_with("pg_") {
+            self.complain("ledger.schema", "it has to be a schema of the ledger's own, which no other program uses");
         }
         match owner::url(self, "ledger") {
             Some(settings) => Shelf::Postgres { settings: Box::new(settings), schema },

@@ -117,6 +117,25 @@ fn every_complaint_names_place_key_value_and_bound_and_all_are_told_at_once() {
 }
 
 #[test]
+fn what_only_looks_like_a_value_is_none() {
+    let told = wrong(&format!("{ROOT}armed = \"true\"\nlock_key = \"\"\n"));
+    assert_eq!(
+        told,
+        [
+            "user:6: roots.ws.armed = \"true\": it has to be true or false, without quotation marks",
+            "user:7: roots.ws.lock_key = \"\": it is empty",
+        ]
+    );
+    let told = wrong(&ROOT.replace("90d", "0s"));
+    assert_eq!(told[0], "user:4: roots.ws.minimum_age = \"0s\": it has to be at least 1h");
+    for schema in ["public", "pg_catalog", "information_schema"] {
+        let ledger = format!("{ROOT}[ledger]\nkind = \"postgres\"\nurl_file = \"/nowhere\"\nschema = \"{schema}\"\n");
+        let told = wrong(&ledger);
+        assert!(told.iter().any(|line| line.contains("a schema of the ledger's own")), "{told:?}");
+    }
+}
+
+#[test]
 fn what_has_to_be_there_is_asked_for() {
     let told = wrong("[roots.ws]\nlayout = \"checkout\"\nowner = \"none\"\n");
     assert_eq!(told, ["roots.ws.path: a root needs a path"]);
@@ -241,8 +260,8 @@ fn the_preset_has_its_own_layout_ids_queries_and_floor() {
 
 #[test]
 fn where_a_row_is_missing_the_age_has_the_presets_floor_too() {
-    let told = wrong(&PAPERCLIP.replace("owner", "minimum_age = \"0s\"\nowner"));
-    assert_eq!(told, ["user:4: roots.pc.minimum_age = \"0s\": with a preset it has to be at least 7d"]);
+    let told = wrong(&PAPERCLIP.replace("owner", "minimum_age = \"2h\"\nowner"));
+    assert_eq!(told, ["user:4: roots.pc.minimum_age = \"2h\": with a preset it has to be at least 7d"]);
 }
 
 #[test]

@@ -93,7 +93,10 @@ fn shown(raw: &Raw) -> String {
 /// Whether a value is one of its kind and within its bounds.
 pub(super) fn check(kind: Kind, raw: &Raw) -> Result<(), String> {
     match kind {
-        Kind::Text => text_of(raw).map(drop),
+        Kind::Text => match text_of(raw)? {
+            text if text.is_empty() => Err("it is empty".into()),
+            _ => Ok(()),
+        },
         Kind::Path => path(raw).map(drop),
         Kind::Flag => flag(raw).map(drop),
         Kind::Choice(words) => choice(raw, words).map(drop),
