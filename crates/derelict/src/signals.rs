@@ -6,9 +6,15 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+
+use crate::exit::Exit;
+
+/// How soon a signal is noticed.
+const ATTENTION: Duration = Duration::from_millis(200);
 
 /// Whether somebody asked the sweep to stop.
 #[derive(Debug, Clone)]
@@ -27,6 +33,24 @@ impl Stop {
             flag::register(signal, Arc::clone(&asked))?;
         }
         Ok(Self(asked))
+    }
+
+    /// Sees to it that the program ends at the latest so long after a signal: what hangs in a file system or a
+    /// database hears none. What was in hand stands in the journal. `last_words` are said before.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn ends_within(&self, bound: Duration, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let stop = self.clone();
+        let watch = move || {
+            while !stop.asked() {
+                std::thread::sleep(ATTENTION);
+            }
+            std::thread::sleep(bound);
+            last_words();
+            std::process::exit(Exit::Incomplete.code().into());
+        };
+        std::thread::Builder::new().name("ending".into()).spawn(watch).map(drop)
     }
 
     /// Whether a signal has come.

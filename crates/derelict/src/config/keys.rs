@@ -20,8 +20,10 @@ pub(super) struct Key {
 /// What the values of a key are, with their bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// Any text.
+    /// Any text but an empty one.
     Text,
+    /// Any text; an empty one stands for nothing.
+    TextOrNothing,
     /// An absolute path.
     Path,
     /// `true` or `false`.
@@ -72,8 +74,14 @@ pub(super) const KEYS: &[Key] = &[
         "The least important event that is logged.",
     ),
     key(
+        "stop_within",
+        Kind::Span(1, DAY),
+        Some("4m"),
+        "How long a sweep may take to end after SIGTERM; then the program ends without it, and the next start settles.",
+    ),
+    key(
         "serve.listen",
-        Kind::Text,
+        Kind::TextOrNothing,
         Some("127.0.0.1:9464"),
         "Where `serve` answers `/metrics`, `/healthz` and `/readyz`; empty for nowhere.",
     ),

@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) ledger: Shelf,
     /// For how long.
     pub(crate) retention: Duration,
+    /// How long after a signal the program ends in any case.
+    pub(crate) stop_within: Duration,
     /// What is swept.
     pub(crate) roots: Vec<Root>,
 }

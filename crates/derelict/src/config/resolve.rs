@@ -48,11 +48,12 @@ pub(super) fn resolve(layers: Layers, environment: &[(OsString, OsString)]) -> R
     let serve = reader.serve();
     let ledger = reader.ledger();
     let retention = reader.span("ledger.retention");
+    let stop_within = reader.span("stop_within");
     let state = reader.optional("state", value::path);
     let roots: Vec<Root> = names.iter().filter_map(|name| reader.root(name)).collect();
     reader.no_root_in_another(&roots);
     if reader.problems.is_empty() {
-        Ok(Config { state, log, serve, ledger, retention, roots })
+        Ok(Config { state, log, serve, stop_within, ledger, retention, roots })
     } else {
         Err(ConfigErrors(reader.problems))
     }

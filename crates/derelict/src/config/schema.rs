@@ -64,7 +64,8 @@ fn place(properties: &mut Map<String, Value>, path: &str, key: &Key) {
 
 fn property(key: &Key) -> Value {
     let mut property = match key.kind {
-        Kind::Text => json!({ "type": "string" }),
+        Kind::Text => json!({ "type": "string", "minLength": 1 }),
+        Kind::TextOrNothing => json!({ "type": "string" }),
         Kind::Path => json!({ "type": "string", "pattern": "^/" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Choice(words) => json!({ "enum": words }),
@@ -77,6 +78,7 @@ fn property(key: &Key) -> Value {
     let bounds = match key.kind {
         Kind::Span(least, most) => format!(" From {} to {}.", shown_span(least), shown_span(most)),
         Kind::Text
+        | Kind::TextOrNothing
         | Kind::Path
         | Kind::Flag
         | Kind::Choice(_)
@@ -100,7 +102,7 @@ fn native(kind: Kind, text: &str) -> Value {
         Kind::Texts | Kind::Choices(_) => {
             json!(text.split(',').filter(|part| !part.is_empty()).collect::<Vec<_>>())
         }
-        Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Span(..) | Kind::Size => json!(text),
+        Kind::Text | Kind::TextOrNothing | Kind::Path | Kind::Choice(_) | Kind::Span(..) | Kind::Size => json!(text),
     }
 }
 

@@ -97,6 +97,7 @@ pub(super) fn check(kind: Kind, raw: &Raw) -> Result<(), String> {
             text if text.is_empty() => Err("it is empty".into()),
             _ => Ok(()),
         },
+        Kind::TextOrNothing => text_of(raw).map(drop),
         Kind::Path => path(raw).map(drop),
         Kind::Flag => flag(raw).map(drop),
         Kind::Choice(words) => choice(raw, words).map(drop),

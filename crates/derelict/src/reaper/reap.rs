@@ -16,6 +16,7 @@ use crate::reaper::show::{self, Detail};
 use crate::reaper::sweeping::{not_begun, sweep_root};
 use crate::signals::Stop;
 use crate::telemetry::heartbeat::Heartbeat;
+use crate::telemetry::log;
 use crate::telemetry::logger::{self, Threshold};
 use crate::telemetry::metrics::Metrics;
 use crate::text;
@@ -39,6 +40,7 @@ pub(crate) fn run(flags: &Reap, host: &Host, console: &mut Console) -> Result<Ex
     logger::start(config.log.format, threshold(config.log)).map_err(Failure::incomplete)?;
     let heartbeat = Heartbeat::new(host::monotonic());
     let stop = Stop::watch().map_err(Failure::incomplete)?;
+    stop.ends_within(config.stop_within, move || log::ends_anyway(config.stop_within)).map_err(Failure::incomplete)?;
     let telemetry = Telemetry { metrics: Metrics::new(heartbeat.clone()), heartbeat, stop };
     let keeper = Keeper::new(&state, config.ledger.clone(), config.retention);
     let mut came = Vec::new();

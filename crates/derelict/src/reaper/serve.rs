@@ -33,6 +33,7 @@ pub(crate) fn run(flags: &Serve, host: &Host) -> Result<Exit, Failure> {
     logger::start(config.log.format, config.log.threshold).map_err(Failure::incomplete)?;
     let heartbeat = Heartbeat::new(host::monotonic());
     let stop = Stop::watch().map_err(Failure::incomplete)?;
+    stop.ends_within(config.stop_within, move || log::ends_anyway(config.stop_within)).map_err(Failure::incomplete)?;
     let metrics = Metrics::new(heartbeat.clone());
     let bounds = Bounds::stalled_after(config.serve.stalled_after);
     let server = match config.serve.listen {

@@ -58,6 +58,12 @@ pub(crate) fn remark(root: &str, what: &str) {
     info!(target: OURS, root = %text::sentence(root), "{}", text::sentence(what));
 }
 
+/// The program ends although a sweep has not.
+pub(crate) fn ends_anyway(bound: Duration) {
+    let bound_seconds = bound.as_secs_f64();
+    error!(target: OURS, bound_seconds, "ends without the sweep in hand, which hangs: the next start settles it");
+}
+
 /// A sweep was due while the last one was still running.
 pub(crate) fn skipped_tick(root: &str, running: Duration) {
     let running_seconds = running.as_secs_f64();

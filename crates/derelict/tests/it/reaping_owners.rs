@@ -103,6 +103,26 @@ fn a_command_that_fails_leaves_everything() {
 }
 
 #[test]
+fn what_hangs_does_not_keep_the_program_beyond_its_bound() {
+    let world = Reaping::new();
+    let (program, asked) = (world.top().join("owners"), world.top().join("asked"));
+    write_script(&program, &format!("echo >{asked:?}\nwhile [ -e {asked:?} ]; do sleep 0.1; done\n"));
+    let owner = format!("{LAYOUT}[roots.ws.owner]\nkind = \"command\"\nargv = [{program:?}]\ntimeout = \"1h\"\n");
+    let (state, root) = (world.state(), world.root());
+    world.configure_whole(&format!("state = {state:?}\nstop_within = \"1s\"\n[roots.ws]\npath = {root:?}\n{owner}"));
+    world.workspace("a", 60);
+    let before = Snapshot::of(world.root());
+    let mut running = reap(&world).start();
+    while !exists(&asked) {
+        std::thread::yield_now();
+    }
+    running.terminate();
+    running.await_stderr("ends without the sweep in hand");
+    running.finish().expect_code(1);
+    before.assert_unchanged();
+}
+
+#[test]
 fn where_nobody_is_asked_the_age_decides_and_has_to_be_given() {
     let world = Reaping::new();
     world.configure(&format!("{LAYOUT}owner = \"none\"\n"));
