@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use derelict_core::evidence::Candidate;
 use derelict_core::ids::IntentId;
+use derelict_core::outcome::Discarded;
 use derelict_core::record::SetAside;
 
 use crate::fence::JournalId;
@@ -46,6 +47,17 @@ impl OpenIntent {
     }
 }
 
+/// A directory that is gone, and of which no record of a sweep is known to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untold {
+    /// The intent it went for.
+    pub intent: IntentId,
+    /// Where it lay.
+    pub path: PathBuf,
+    /// What was unlinked.
+    pub discarded: Discarded,
+}
+
 /// What was read of a journal.
 #[derive(Debug)]
 pub(crate) struct Contents {
@@ -54,6 +66,10 @@ pub(crate) struct Contents {
     pub(crate) open: BTreeMap<IntentId, OpenIntent>,
     /// What a line that is still to come may make of an intent.
     promised: BTreeMap<IntentId, SetAside>,
+    /// What went since a record was last known to be kept.
+    pub(crate) untold: Vec<Untold>,
+    /// Whether this journal says when records are kept: an older one does not, and they were.
+    tells_records: bool,
     /// Where the last complete line ends, in bytes.
     pub(crate) end: u64,
 }
@@ -61,7 +77,15 @@ pub(crate) struct Contents {
 impl Contents {
     /// Those of a journal that has no line yet.
     pub(crate) fn empty() -> Self {
-        Self { id: None, next: 1, open: BTreeMap::new(), promised: BTreeMap::new(), end: 0 }
+        Self {
+            id: None,
+            next: 1,
+            open: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            untold: Vec::new(),
+            tells_records: false,
+            end: 0,
+        }
     }
 
     /// Reads every complete line.
@@ -103,6 +127,12 @@ impl Contents {
         }
     }
 
+    /// Everything so far is in the record of sweeps.
+    pub(crate) fn recorded(&mut self) {
+        self.untold.clear();
+        self.tells_records = true;
+    }
+
     /// Nothing of an intent is left to do.
     pub(crate) fn finish(&mut self, intent: IntentId) {
         self.open.remove(&intent);
@@ -115,7 +145,10 @@ impl Contents {
             (Line::Journal(id), None) => self.id = Some(id),
             (Line::Journal(_), Some(_)) => return corrupt("a second journal begins here".to_owned()),
             (_, None) => return corrupt("the journal's first line is missing".to_owned()),
+            // A sweep begins.
+            (Line::Remark, Some(_)) if !self.tells_records => self.untold.clear(),
             (Line::Remark, Some(_)) => {}
+            (Line::Recorded, Some(_)) => self.recorded(),
             (Line::Intent(intent, _), Some(_)) if intent.0 < self.next => {
                 return corrupt(format!("intent {intent} comes a second time, or out of order"));
             }
@@ -127,7 +160,7 @@ impl Contents {
                 let IntentLine { candidate, set_aside } = *line;
                 self.begin(intent, candidate, set_aside);
             }
-            (Line::Unfinished(intent) | Line::Finished(intent) | Line::SetAside(intent), Some(_))
+            (Line::Unfinished(intent) | Line::Finished(intent, _) | Line::SetAside(intent), Some(_))
                 if intent.0 >= self.next =>
             {
                 return corrupt(format!("there is no intent {intent} before this line"));
@@ -139,7 +172,15 @@ impl Contents {
             }
             (Line::SetAside(intent), Some(_)) => self.set_aside(intent),
             (Line::Unfinished(_), Some(_)) => {}
-            (Line::Finished(intent), Some(_)) => self.finish(intent),
+            (Line::Finished(intent, gone), Some(_)) => {
+                let untold = gone.zip(self.open.get(&intent)).map(|(discarded, open)| Untold {
+                    intent,
+                    path: open.candidate.path.clone(),
+                    discarded,
+                });
+                self.untold.extend(untold);
+                self.finish(intent);
+            }
         }
         Ok(())
     }

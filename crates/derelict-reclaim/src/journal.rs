@@ -25,12 +25,12 @@ use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::contents::Contents;
-pub use crate::contents::{OpenIntent, Phase};
+pub use crate::contents::{OpenIntent, Phase, Untold};
 use crate::fence::JournalId;
 use crate::flock::{NotTaken, lock};
 use crate::lines::{
     VERSION, closed_line, intent_line, is_finished, journal_line, late_line, late_recovery_line, promised,
-    settled_line, sweep_line,
+    recorded_line, settled_line, sweep_line,
 };
 
 /// The journal's name in the state directory.
@@ -185,6 +185,23 @@ impl Journal {
     /// [`JournalLost`] names the file.
     pub fn note_sweep(&mut self, began: Timestamp) -> Result<(), JournalLost> {
         self.remark(sweep_line(began))
+    }
+
+    /// What went and is in no record of sweeps, as far as it was read when the journal was opened: its sweep was
+    /// killed before it could tell.
+    #[must_use]
+    pub fn untold(&self) -> &[Untold] {
+        &self.contents.untold
+    }
+
+    /// Writes down that the record of everything so far was kept.
+    ///
+    /// # Errors
+    /// [`JournalLost`] names the file.
+    pub fn note_recorded(&mut self) -> Result<(), JournalLost> {
+        self.remark(recorded_line())?;
+        self.contents.recorded();
+        Ok(())
     }
 
     /// Writes down that nothing of an intent is left to do.

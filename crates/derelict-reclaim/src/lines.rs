@@ -6,7 +6,7 @@
 //! | kind | says |
 //! |---|---|
 //! | `journal` | the first line: the name of this journal in trash names |
-//! | `sweep` | when the sweep that follows began |
+//! | `sweep` | when the sweep that follows began, or that the record of the one before was kept |
 //! | `intent` | what is about to be removed and why, before anything is done |
 //! | `settled` | how it ended; gone or put back finishes the intent, and `quarantined` sets it aside |
 //! | `closed` | what was done later about an intent that was not finished |
@@ -42,8 +42,10 @@ pub(crate) enum Line {
     /// Something to read for people only.
     Remark,
     Intent(IntentId, Box<IntentLine>),
-    /// The intent is finished.
-    Finished(IntentId),
+    /// The intent is finished; what was unlinked, if its directory is gone.
+    Finished(IntentId, Option<Discarded>),
+    /// Everything so far is in the record of sweeps.
+    Recorded,
     /// The intent has an outcome, and something of it is still to be done or to be looked up.
     Unfinished(IntentId),
     /// Its directory was set aside.
@@ -71,6 +73,11 @@ pub(crate) fn journal_line(id: &JournalId) -> Value {
 
 pub(crate) fn sweep_line(began: Timestamp) -> Value {
     json!({"v": VERSION, "kind": "sweep", "began": time(began)})
+}
+
+/// Says, at the end of a sweep, that its record was kept. A program that does not know it takes it for a remark.
+pub(crate) fn recorded_line() -> Value {
+    json!({"v": VERSION, "kind": "sweep", "recorded": true})
 }
 
 pub(crate) fn intent_line(id: IntentId, intent: &Intent, journal: &JournalId) -> Value {
@@ -192,6 +199,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<Line, NotALine> {
         "journal" => JournalId::parse(text_of(&line, "id")?)
             .map(Line::Journal)
             .ok_or_else(|| corrupt("`id` is no name of a journal")),
+        "sweep" if line.get("recorded") == Some(&Value::Bool(true)) => Ok(Line::Recorded),
         "sweep" | "late" => Ok(Line::Remark),
         "intent" => {
             let id = IntentId(number(&line, "intent")?);
@@ -203,14 +211,20 @@ pub(crate) fn parse(text: &[u8]) -> Result<Line, NotALine> {
             let id = IntentId(number(&line, "intent")?);
             let finished =
                 line.get("finished").and_then(Value::as_bool).ok_or_else(|| corrupt("`finished` is missing"))?;
-            let set_aside = text_of(&line, "outcome")? == FateName::Quarantined.as_str();
+            let outcome = text_of(&line, "outcome")?;
+            let set_aside = outcome == FateName::Quarantined.as_str();
+            let gone = (outcome == FateName::Removed.as_str()).then(|| discarded(&line));
             Ok(match (finished, set_aside) {
-                (true, _) => Line::Finished(id),
+                (true, _) => Line::Finished(id, gone),
                 (false, true) => Line::SetAside(id),
                 (false, false) => Line::Unfinished(id),
             })
         }
-        "closed" => Ok(Line::Finished(IntentId(number(&line, "intent")?))),
+        "closed" => {
+            let id = IntentId(number(&line, "intent")?);
+            let gone = matches!(text_of(&line, "how")?, "finished" | "gone").then(|| discarded(&line));
+            Ok(Line::Finished(id, gone))
+        }
         kind => Err(NotALine::Corrupt(format!("there is no kind `{kind}`"))),
     }
 }
@@ -248,6 +262,12 @@ fn candidate(line: &Value) -> Result<Candidate, NotALine> {
         below_root,
         identity: FileIdentity { dev: number(line, "dev")?, ino: number(line, "ino")?, birth },
     })
+}
+
+/// What was unlinked, as far as a line says it.
+fn discarded(line: &Value) -> Discarded {
+    let said = |key| line.get(key).and_then(Value::as_u64).unwrap_or(0);
+    Discarded { entries: said("entries"), bytes: said("bytes") }
 }
 
 fn corrupt(why: &str) -> NotALine {
@@ -385,15 +405,33 @@ mod tests {
         let nothing = Discarded { entries: 0, bytes: 0 };
         let gone = Outcome::Removed { discarded: nothing, release: Release::Failed("disk full".into()) };
         let text = settled_line(IntentId(1), &gone).to_string();
-        assert_eq!(parse(text.as_bytes()), Ok(Line::Finished(IntentId(1))));
+        assert_eq!(parse(text.as_bytes()), Ok(Line::Finished(IntentId(1), Some(nothing))));
         let back = Outcome::Changed(Verdict::Orphaned(Orphan::Clean));
-        assert_eq!(parse(settled_line(IntentId(1), &back).to_string().as_bytes()), Ok(Line::Finished(IntentId(1))));
+        assert_eq!(
+            parse(settled_line(IntentId(1), &back).to_string().as_bytes()),
+            Ok(Line::Finished(IntentId(1), None))
+        );
         let refusal = Refusal { path: "/x".into(), why: "stuck".into() };
         let stuck = Outcome::Refused { refusals: derelict_core::ids::NonEmpty::of(refusal), discarded: nothing };
         let text = settled_line(IntentId(1), &stuck).to_string();
         assert_eq!(parse(text.as_bytes()), Ok(Line::Unfinished(IntentId(1))));
         let text = settled_line(IntentId(1), &Outcome::Quarantined).to_string();
         assert_eq!(parse(text.as_bytes()), Ok(Line::SetAside(IntentId(1))));
+    }
+
+    #[test]
+    fn a_record_that_was_kept_is_told_and_older_programs_take_it_for_a_remark() {
+        assert_eq!(parse(recorded_line().to_string().as_bytes()), Ok(Line::Recorded));
+        assert_eq!(recorded_line()["kind"], "sweep");
+        assert_eq!(parse(sweep_line(Timestamp::new(1, 0)).to_string().as_bytes()), Ok(Line::Remark));
+        let closed =
+            |how| parse(format!(r#"{{"v":2,"kind":"closed","intent":1,"how":"{how}","entries":2}}"#).as_bytes());
+        let gone = Some(Discarded { entries: 2, bytes: 0 });
+        assert_eq!(
+            (closed("finished"), closed("gone")),
+            (Ok(Line::Finished(IntentId(1), gone)), Ok(Line::Finished(IntentId(1), gone)))
+        );
+        assert_eq!(closed("put back"), Ok(Line::Finished(IntentId(1), None)));
     }
 
     #[test]

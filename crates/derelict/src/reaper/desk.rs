@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use derelict_reclaim::journal::Journal;
+
 use crate::ledger::book::{Book, Shelf};
 use crate::reaper::daemon::Desk;
-use crate::reaper::record::SweepRecord;
+use crate::reaper::record::{Mode, SweepRecord};
 use crate::reaper::sweeping::{Assignment, Watcher};
 use crate::signals::Stop;
 use crate::telemetry::heartbeat::{Heartbeat, Pulse};
@@ -60,6 +62,15 @@ impl<'d> RootDesk<'d> {
         Self { assignment, telemetry, keeper, pulse: Mutex::new(None) }
     }
 
+    /// From here on the next sweep has nothing to tell of this one. A journal that cannot be written makes it tell twice.
+    fn note_recorded(&self) {
+        let noted = Journal::open(&self.assignment.state).map_err(|error| error.to_string());
+        let noted = noted.and_then(|mut journal| journal.note_recorded().map_err(|lost| lost.to_string()));
+        if let Err(why) = noted {
+            self.tell(&format!("the next sweep may tell again what went in this one: {why}"));
+        }
+    }
+
     fn pulse(&self) -> MutexGuard<'_, Option<Pulse>> {
         // It is there or it is not, whatever panicked.
         self.pulse.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,7 +118,12 @@ impl Desk for RootDesk<'_> {
         }
         log::sweep_ended(record);
         self.telemetry.metrics.record(record);
-        self.keeper.keep(record).iter().for_each(|trouble| self.tell(trouble));
+        let troubles = self.keeper.keep(record);
+        troubles.iter().for_each(|trouble| self.tell(trouble));
+        // Where nothing was looked at no journal was opened either.
+        if troubles.is_empty() && record.mode == Mode::Armed && !record.directories.is_empty() {
+            self.note_recorded();
+        }
         *self.pulse() = None;
     }
 

@@ -10,11 +10,12 @@ use derelict_core::outcome::{Discarded, Fate, FateName, Outcome, StopReason};
 use derelict_core::plan::{Judged, Plan};
 use derelict_core::record::Settled;
 use derelict_core::verdict::Verdict;
+use derelict_reclaim::journal::Untold;
 use derelict_reclaim::quarantine::{End, Expired};
 use derelict_reclaim::recover::Recovered;
 
 use crate::reaper::record::{Amount, DirectoryRecord, Stop, SweepRecord};
-use crate::reaper::sweeping::{Assignment, Swept};
+use crate::reaper::sweeping::{Assignment, Leftovers, Swept};
 use crate::{text, words};
 
 /// As many digits of a digest as tell sweeps of one second apart.
@@ -31,7 +32,7 @@ pub(crate) struct Head<'h> {
 
 /// Puts the record together. What was settled goes over into it, since there may be very much of it.
 pub(crate) fn record(head: &Head<'_>, swept: Swept) -> SweepRecord {
-    let Swept { plan, report, expired, recovered } = swept;
+    let Swept { plan, report, expired, left: Leftovers { recovered, untold } } = swept;
     let plan = plan.as_ref();
     let unlinked = report.discarded();
     let judged: HashMap<&Path, &Judged> =
@@ -57,9 +58,10 @@ pub(crate) fn record(head: &Head<'_>, swept: Swept) -> SweepRecord {
             .chain(recovered.iter().map(finished))
             .fold(unlinked, |sum, one| Discarded { entries: sum.entries + one.entries, bytes: sum.bytes + one.bytes }),
         measured_bytes: head.measured,
-        directories: recovered
+        directories: untold
             .iter()
-            .filter_map(recovered_directory)
+            .map(untold_directory)
+            .chain(recovered.iter().filter_map(recovered_directory))
             .chain(expired.iter().map(expired_directory))
             .chain(directories)
             .collect(),
@@ -177,6 +179,22 @@ fn expired_directory(expired: &Expired) -> DirectoryRecord {
         entries,
         bytes,
         intent: Some(expired.set_aside.intent.0),
+    }
+}
+
+/// What went in a sweep that was killed before it could tell, by the journal. It is told late, and not counted again
+/// as unlinked now.
+fn untold_directory(untold: &Untold) -> DirectoryRecord {
+    DirectoryRecord {
+        path: untold.path.clone(),
+        fate: FateName::Removed,
+        why: "removed by an earlier sweep that was killed before its record was kept".to_owned(),
+        evidence: Digest::of(&(&untold.path, untold.intent)),
+        last_used: None,
+        touched: None,
+        entries: untold.discarded.entries,
+        bytes: untold.discarded.bytes,
+        intent: Some(untold.intent.0),
     }
 }
 

@@ -15,7 +15,7 @@ use derelict_core::sweep::{World, report_only, stopped, sweep};
 use derelict_observe::roots::{NotSurveyed, Owners, RootObserver, RootSpec, RootSurvey, Shape};
 use derelict_observe::{Environment, Progress, Terms};
 use derelict_reclaim::beneath::Root;
-use derelict_reclaim::journal::Journal;
+use derelict_reclaim::journal::{Journal, Untold};
 use derelict_reclaim::pace::Pace;
 use derelict_reclaim::quarantine::{self, Expired, Expiries};
 use derelict_reclaim::reclaimer::{OpenWorkspace, Reclaimer};
@@ -105,20 +105,29 @@ pub(crate) struct Swept {
     /// What was set aside earlier and whose grace is over.
     pub(crate) expired: Vec<Expired>,
     /// What an earlier sweep left.
-    pub(crate) recovered: Vec<Recovered>,
+    pub(crate) left: Leftovers,
 }
 
 impl Swept {
-    fn nothing(stop: StopReason, recovered: Vec<Recovered>) -> Self {
+    fn nothing(stop: StopReason, left: Leftovers) -> Self {
         let report = SweepReport { settled: Vec::new(), stop };
-        Self { plan: None, report, expired: Vec::new(), recovered }
+        Self { plan: None, report, expired: Vec::new(), left }
     }
+}
+
+/// What an earlier sweep left.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    /// What it had in hand.
+    pub(crate) recovered: Vec<Recovered>,
+    /// What it had removed, and was killed before it could tell.
+    pub(crate) untold: Vec<Untold>,
 }
 
 /// What a sweep acts with, and what an earlier one left.
 struct Begun {
     acting: Result<(Journal, Reclaimer), Stopped>,
-    recovered: Vec<Recovered>,
+    left: Leftovers,
 }
 
 /// What was done after the plan was made.
@@ -175,22 +184,22 @@ pub(crate) fn sweep_root(
 pub(crate) fn not_begun(assignment: &Assignment, stop: StopReason) -> anyhow::Result<SweepRecord> {
     let now = host::now()?;
     let cutoff = now.before(assignment.idle);
-    let swept = Swept::nothing(stop, Vec::new());
+    let swept = Swept::nothing(stop, Leftovers::default());
     Ok(record(&Head { assignment, began: now, ended: now, cutoff, measured: None }, swept))
 }
 
 impl Sweeping<'_> {
     fn run(&self, owners: &Owners) -> Swept {
-        let (acting, recovered) = match self.assignment.mode {
-            Mode::Report => (None, Vec::new()),
+        let (acting, left) = match self.assignment.mode {
+            Mode::Report => (None, Leftovers::default()),
             Mode::Armed => match self.begin(owners) {
-                Begun { acting: Ok(acting), recovered } => (Some(acting), recovered),
-                Begun { acting: Err(stop), recovered } => return Swept::nothing(stop, recovered),
+                Begun { acting: Ok(acting), left } => (Some(acting), left),
+                Begun { acting: Err(stop), left } => return Swept::nothing(stop, left),
             },
         };
         let planned = match self.plan(owners) {
             Ok(planned) => planned,
-            Err(stop) => return Swept::nothing(stop, recovered),
+            Err(stop) => return Swept::nothing(stop, left),
         };
         let Planned { observer, plan, memory, postponed, alarm } = planned;
         let Acted { plan, expired, report } = match (&alarm, acting) {
@@ -205,15 +214,16 @@ impl Sweeping<'_> {
             Some(_) => report,
             None => self.remember(memory, &postponed, &plan, report),
         };
-        Swept { plan: Some(plan), report, expired, recovered }
+        Swept { plan: Some(plan), report, expired, left }
     }
 
     /// Opens the journal and settles what an earlier sweep left, so that what is put back is judged like the rest.
     fn begin(&self, owners: &Owners) -> Begun {
         let (mut journal, reclaimer) = match self.open() {
             Ok(opened) => opened,
-            Err(stop) => return Begun { acting: Err(stop), recovered: Vec::new() },
+            Err(stop) => return Begun { acting: Err(stop), left: Leftovers::default() },
         };
+        let untold = journal.untold().to_vec();
         let Recovery { recovered, lost } = recover::recover(&mut journal, &reclaimer, &mut OwnerLocks::new(owners));
         for recovered in &recovered {
             self.watcher.tell(&recovered.to_string());
@@ -222,7 +232,7 @@ impl Sweeping<'_> {
             Some(journal) => Err(StopReason::JournalLost(journal.why)),
             None => Ok((journal, reclaimer)),
         };
-        Begun { acting, recovered }
+        Begun { acting, left: Leftovers { recovered, untold } }
     }
 
     fn open(&self) -> Result<(Journal, Reclaimer), Stopped> {

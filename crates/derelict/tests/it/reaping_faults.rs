@@ -40,6 +40,26 @@ fn assert_the_next_finishes(world: &Reaping, server: &mut Server, database: &Dat
 }
 
 #[test]
+fn what_went_in_a_sweep_that_was_killed_is_told_by_the_next_and_only_by_that() {
+    let (world, _server, database) = tree();
+    let gate = gate(&database, &id(5), 2);
+    world.configure(GATED);
+    let sweep = reap(&world, &database).start();
+    database.await_true(SOMEBODY_WAITS);
+    sweep.kill();
+    drop(gate);
+    database.sql("delete from gates");
+    assert_eq!(world.names(), (5..20).map(id).collect::<Vec<_>>());
+    let next = swept(reap(&world, &database), 0);
+    assert_eq!(next.named("removed"), (0..12).map(id).collect::<Vec<_>>());
+    for (number, killed) in [(0, true), (4, true), (5, false), (11, false)] {
+        assert_eq!(next.why(&id(number)).contains("killed before its record"), killed, "{}", next.why(&id(number)));
+    }
+    assert_eq!(next.removed_in_history(&world, &database), next.named("removed"));
+    assert_eq!(swept(reap(&world, &database), 0).tally().get("removed"), None);
+}
+
+#[test]
 fn a_server_that_is_dead_before_the_snapshot_leaves_everything() {
     let (world, mut server, database) = tree();
     world.configure(ARMED);
