@@ -183,7 +183,7 @@ impl Reading {
         let shelved = self.ask(|store| store.sweeps(filter, most));
         let mut heads: Vec<Head> = shelved.into_iter().flatten().collect();
         heads.extend(self.unshelved(filter).map(|span| span.head.clone()));
-        heads.sort_by(|a, b| b.id.cmp(&a.id));
+        heads.sort_by(|a, b| b.place().cmp(&a.place()));
         heads.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         heads
     }
@@ -224,7 +224,7 @@ impl Reading {
             });
             sightings.extend(seen.into_iter().map(|directory| Sighting { head: span.head.clone(), directory }));
         }
-        sightings.sort_by(|a, b| b.head.id.cmp(&a.head.id));
+        sightings.sort_by(|a, b| b.head.place().cmp(&a.head.place()));
         sightings
     }
 

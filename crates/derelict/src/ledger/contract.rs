@@ -17,6 +17,22 @@ pub(crate) fn holds(open: &mut dyn FnMut() -> Box<dyn Ledger>) {
     near_misses_have_their_own_view(&mut *open());
     what_is_old_is_forgotten_with_its_directories(&mut *open());
     many_directories_are_kept_in_their_order(&mut *open());
+    sweeps_of_one_second_are_told_in_their_order(&mut *open());
+}
+
+fn sweeps_of_one_second_are_told_in_their_order(ledger: &mut dyn Ledger) {
+    let mut pair = [sweep(70_000, vec![directory(b"twice", FateName::Removed)]), sweep(70_000, Vec::new())];
+    pair[0].began = derelict_core::ids::Timestamp::new(pair[0].began.seconds(), 900);
+    pair[1].id.push('f');
+    pair[1].directories = pair[0].directories.clone();
+    for sweep in &pair {
+        ledger.record(sweep).unwrap();
+    }
+    let told: Vec<String> = ledger.sweeps(&Filter::ALL, 2).unwrap().into_iter().map(|head| head.id).collect();
+    assert_eq!(told, [pair[0].id.clone(), pair[1].id.clone()]);
+    let seen = ledger.sightings(Place::At(&["/srv/ws/twice".into()]), &Filter::ALL).unwrap();
+    let told: Vec<&String> = seen.iter().map(|sighting| &sighting.head.id).collect();
+    assert_eq!(told, [&pair[0].id, &pair[1].id]);
 }
 
 fn whole(ledger: &mut dyn Ledger, id: &str) -> Option<SweepRecord> {

@@ -60,6 +60,11 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// Its place among others in time; an id tells seconds only.
+    pub(crate) fn place(&self) -> (Timestamp, &str) {
+        (self.began, &self.id)
+    }
+
     /// The head of a sweep.
     pub(crate) fn of(sweep: &SweepRecord) -> Self {
         Self {

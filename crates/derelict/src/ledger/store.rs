@@ -85,7 +85,10 @@ impl<S: Sql> Ledger for Store<S> {
     fn sweeps(&mut self, filter: &Filter, most: u64) -> anyhow::Result<Vec<Head>> {
         let (condition, mut parameters) = condition(self.0.schema(), filter);
         parameters.push(Parameter::Number(Some(i64::try_from(most).unwrap_or(i64::MAX))));
-        self.heads(&format!("WHERE {condition} ORDER BY s.id DESC LIMIT CAST($4 AS bigint)"), &parameters)
+        self.heads(
+            &format!("WHERE {condition} ORDER BY s.began DESC, s.began_ns DESC, s.id DESC LIMIT CAST($4 AS bigint)"),
+            &parameters,
+        )
     }
 
     fn sweep(&mut self, id: &str) -> anyhow::Result<Option<Head>> {
@@ -115,7 +118,7 @@ impl<S: Sql> Ledger for Store<S> {
                     let numbers = (4..).take(paths.len()).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
                     all.extend(self.sighted(&format!("d.path IN ({numbers}) AND "), paths, filter)?);
                 }
-                all.sort_by(|a, b| b.head.id.cmp(&a.head.id));
+                all.sort_by(|a, b| b.head.place().cmp(&a.head.place()));
                 Ok(all)
             }
         }
@@ -182,7 +185,7 @@ impl<S: Sql> Store<S> {
         let columns = DIRECTORY_COLUMNS.split(", ").map(|column| format!("d.{column}")).collect::<Vec<_>>().join(", ");
         let sql = format!(
             "SELECT s.id, {columns} FROM {schema}.directories AS d JOIN {schema}.sweeps AS s ON s.number = d.sweep \
-             WHERE {at}{} AND {condition} ORDER BY s.id DESC, d.place",
+             WHERE {at}{} AND {condition} ORDER BY s.began DESC, s.began_ns DESC, s.id DESC, d.place",
             among("d.fate", filter.fates)
         );
         let mut found = Vec::new();
