@@ -36,6 +36,7 @@ pub(crate) fn run(flags: &cli::Restore, host: &Host, console: &mut Console) -> R
     let mut locks = place.locks;
     let restored = quarantine::restore(&mut journal, &reclaimer, &mut locks, wanted.intent).map_err(not_restored)?;
     console.out.line(format_args!("{}: put back", text::path(&restored.candidate.path)));
+    console.out.line("Note: the next run judges it anew; a file `.derelict-keep` in it keeps it, whoever owns it.");
     Ok(Exit::Done)
 }
 
