@@ -5,7 +5,7 @@
 //! argument, the world comes in through [`ports`].
 //!
 //! Each module imports only from those to its left:
-//! `ids ← evidence ← size ← policy ← verdict ← plan ← recheck ← outcome ← record ← ports ← survey ← sweep`.
+//! `ids ← evidence ← size ← policy ← verdict ← plan ← recheck ← rescue ← outcome ← record ← ports ← survey ← sweep`.
 
 pub mod evidence;
 pub mod ids;
@@ -15,6 +15,7 @@ pub mod policy;
 pub mod ports;
 pub mod recheck;
 pub mod record;
+pub mod rescue;
 pub mod size;
 pub mod survey;
 pub mod sweep;

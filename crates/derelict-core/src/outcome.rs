@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::ids::{NonEmpty, SourceId, Timestamp};
 use crate::policy::Limit;
+use crate::rescue::RescueEntry;
 use crate::verdict::{Hold, Orphan, Verdict};
 
 /// What came of one attempt to remove a directory.
@@ -17,6 +18,8 @@ pub enum Outcome {
         discarded: Discarded,
         /// What became of the owner's record of it.
         release: Release,
+        /// Where what it alone held was rescued to, if it was.
+        rescued: Option<RescueEntry>,
     },
     /// It is fenced and waits out its grace.
     Quarantined,

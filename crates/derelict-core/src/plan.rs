@@ -27,7 +27,23 @@ pub struct Judged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     judged: Box<Judged>,
-    promoted: Option<Digest>,
+    promoted: Option<Promoted>,
+}
+
+/// Unsaved work that may go all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Promoted {
+    losses: Digest,
+    terms: Acceptance,
+}
+
+/// On which terms losses were accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Acceptance {
+    /// They are lost.
+    Lost,
+    /// They are rescued first.
+    Rescued,
 }
 
 impl Removal {
@@ -37,10 +53,16 @@ impl Removal {
         &self.judged
     }
 
-    /// The digest of the losses that force was told to accept; `None` for a clean orphan.
+    /// The digest of the losses that were accepted; `None` for a clean orphan.
     #[must_use]
     pub fn accepted_losses(&self) -> Option<Digest> {
-        self.promoted
+        self.promoted.map(|promoted| promoted.losses)
+    }
+
+    /// On which terms they were accepted; `None` for a clean orphan.
+    #[must_use]
+    pub fn acceptance(&self) -> Option<Acceptance> {
+        self.promoted.map(|promoted| promoted.terms)
     }
 }
 
@@ -179,7 +201,7 @@ impl ApprovedPlan {
 }
 
 enum Promotion {
-    Removable { promoted: Option<Digest> },
+    Removable { promoted: Option<Promoted> },
     Stays,
 }
 
@@ -188,9 +210,14 @@ fn promotion(verdict: &Verdict, force: Force) -> Promotion {
     if verdict.is_clean_orphan() {
         return Promotion::Removable { promoted: None };
     }
-    match (verdict.losses(), force) {
-        (Some(losses), Force::UnsavedAsShown) => Promotion::Removable { promoted: Some(losses_digest(losses)) },
-        (Some(_), Force::No) | (None, _) => Promotion::Stays,
+    let terms = match force {
+        Force::No => return Promotion::Stays,
+        Force::UnsavedAsShown => Acceptance::Lost,
+        Force::UnsavedOnceRescued => Acceptance::Rescued,
+    };
+    match verdict.losses() {
+        Some(losses) => Promotion::Removable { promoted: Some(Promoted { losses: losses_digest(losses), terms }) },
+        None => Promotion::Stays,
     }
 }
 
@@ -228,7 +255,7 @@ fn within(candidates: Vec<Removal>, limits: Limits) -> Selected {
     selected
 }
 
-fn identify(removals: &[Removal]) -> Vec<(&Candidate, Digest, Option<Digest>)> {
+fn identify(removals: &[Removal]) -> Vec<(&Candidate, Digest, Option<Promoted>)> {
     removals
         .iter()
         .map(|removal| (&removal.judged.candidate, removal.judged.evidence.digest(), removal.promoted))

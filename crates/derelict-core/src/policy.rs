@@ -91,6 +91,8 @@ pub enum Force {
     /// Directories whose only reason to stay is unsaved work may go, if the losses are still
     /// exactly those that were shown.
     UnsavedAsShown,
+    /// The same, but only after everything that is unsaved was rescued.
+    UnsavedOnceRescued,
 }
 
 impl Selection {

@@ -4,8 +4,9 @@
 use crate::evidence::{Candidate, Evidence};
 use crate::ids::{IntentId, SourceId};
 use crate::outcome::{Discarded, Outcome, Refusal, Release};
-use crate::recheck::{Cleared, Fenced, RemovalPermit};
+use crate::recheck::{Cleared, Fenced, RemovalPermit, Unsaved};
 use crate::record::Intent;
+use crate::rescue::{RescueEntry, Salvage};
 
 /// An owner source that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +83,15 @@ pub trait Observe {
         handle: &Self::Handle,
         first: &Evidence,
     ) -> Result<Evidence, SourceLost>;
+
+    /// Says what has to be carried out of a fenced directory so that nothing is lost with it.
+    ///
+    /// # Errors
+    /// Why that cannot be said, in words; the directory is put back. It is the answer of whoever knows no better.
+    fn salvage(&mut self, candidate: &Candidate, handle: &Self::Handle) -> Result<Box<dyn Salvage>, String> {
+        let _ = (candidate, handle);
+        Err("what it holds cannot be rescued here".to_owned())
+    }
 }
 
 /// Locks: keeps a creator from filling the directory while it goes.
@@ -121,6 +131,22 @@ pub trait Reclaim {
     /// A [`Refusal`] when its name was taken meanwhile, or it cannot be renamed: it stays whole under
     /// its trash name, and the refusal says where.
     fn put_back(&mut self, handle: &Self::Handle, intent: IntentId) -> Result<(), Refusal>;
+
+    /// Carries what a fenced directory alone holds to where it stays, reads it back and compares every byte.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when anything of it could not be carried out or does not compare; nothing of it is believed then.
+    /// It is the answer of whoever has no place for it.
+    fn rescue(
+        &mut self,
+        unsaved: &Unsaved<'_>,
+        handle: &Self::Handle,
+        salvage: &dyn Salvage,
+    ) -> Result<RescueEntry, Refusal> {
+        let _ = (handle, salvage);
+        let path = unsaved.candidate().path.clone();
+        Err(Refusal { path, why: "there is no place to rescue it to".to_owned() })
+    }
 
     /// Leaves a fenced directory where it is, for its grace, and makes that durable.
     ///

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use crate::evidence::{Candidate, Evidence};
 use crate::ids::{Digest, Timestamp};
-use crate::plan::Removal;
+use crate::plan::{Acceptance, Removal};
 use crate::size::Measured;
 use crate::verdict::{Orphan, Verdict, losses_digest};
 
@@ -25,6 +25,7 @@ pub struct RemovalPermit<'lock> {
     candidate: Candidate,
     evidence: Digest,
     accepted_losses: Option<Digest>,
+    acceptance: Option<Acceptance>,
     measured: Option<Measured>,
     lock: PhantomData<&'lock ()>,
 }
@@ -41,11 +42,19 @@ pub struct Cleared<'lock> {
     permit: RemovalPermit<'lock>,
 }
 
+/// A fenced directory that holds the only copy of something, which has to be rescued before it is [`Cleared`].
+#[derive(Debug)]
+pub struct Unsaved<'lock> {
+    permit: RemovalPermit<'lock>,
+}
+
 /// What the second look came to.
 #[derive(Debug)]
 pub enum SecondLook<'lock> {
     /// Nobody came between the re-check and the fence.
     Cleared(Cleared<'lock>),
+    /// Nobody came, and what it alone holds has to be rescued.
+    ToRescue(Unsaved<'lock>),
     /// Somebody did; it is put back.
     Changed(Verdict),
 }
@@ -87,8 +96,30 @@ impl<'lock> Fenced<'lock> {
     #[must_use]
     pub fn second_look(self, planned: &Removal, verdict: Verdict) -> SecondLook<'lock> {
         match standing(planned, &verdict) {
-            Standing::Removable { .. } => SecondLook::Cleared(Cleared { permit: self.permit }),
+            Standing::Removable { .. } => match self.permit.acceptance {
+                None | Some(Acceptance::Lost) => SecondLook::Cleared(Cleared { permit: self.permit }),
+                Some(Acceptance::Rescued) => SecondLook::ToRescue(Unsaved { permit: self.permit }),
+            },
             Standing::Changed => SecondLook::Changed(verdict),
+        }
+    }
+}
+
+impl<'lock> Unsaved<'lock> {
+    /// The directory that holds it.
+    #[must_use]
+    pub fn candidate(&self) -> &Candidate {
+        &self.permit.candidate
+    }
+
+    /// Everything was rescued and compared. Decides by what is seen after that, for a rescue takes its time.
+    ///
+    /// # Errors
+    /// The verdict, when it is something else now: it is put back.
+    pub fn rescued(self, planned: &Removal, verdict: Verdict) -> Result<Cleared<'lock>, Verdict> {
+        match standing(planned, &verdict) {
+            Standing::Removable { .. } => Ok(Cleared { permit: self.permit }),
+            Standing::Changed => Err(verdict),
         }
     }
 }
@@ -116,6 +147,7 @@ pub fn recheck<'lock, L>(planned: &Removal, evidence: &Evidence, verdict: Verdic
             candidate: planned.judged().candidate.clone(),
             evidence: evidence.digest(),
             accepted_losses,
+            acceptance: accepted_losses.and(planned.acceptance()),
             measured: planned.judged().size.measured(),
             lock: PhantomData,
         }),
@@ -166,6 +198,8 @@ pub fn expire<'lock, L>(
                 candidate: candidate.clone(),
                 evidence: evidence.digest(),
                 accepted_losses,
+                // What was to be rescued was, before it was set aside.
+                acceptance: accepted_losses.map(|_| Acceptance::Lost),
                 measured: None,
                 lock: PhantomData,
             },

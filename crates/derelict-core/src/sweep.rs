@@ -10,8 +10,9 @@ use crate::outcome::{Discarded, Fate, Outcome, Refusal, StopReason};
 use crate::plan::{ApprovedPlan, Judged, Plan, Removal};
 use crate::policy::Policy;
 use crate::ports::{Journal, JournalLost, Lock, Observe, Opened, Reclaim, SourceLost};
-use crate::recheck::{Cleared, Fenced, Recheck, SecondLook, recheck};
+use crate::recheck::{Cleared, Fenced, Recheck, SecondLook, Unsaved, recheck};
 use crate::record::{Disposal, Intent, Settled, SweepReport};
+use crate::rescue::RescueEntry;
 use crate::verdict::{Orphan, Verdict, judge};
 
 /// The world a sweep works on.
@@ -185,22 +186,62 @@ where
     let candidate = &removal.judged().candidate;
     let verdict = match world.observe.second_look(candidate, &handle, first) {
         Ok(evidence) => terms.judge(&evidence),
-        Err(lost) => {
-            let outcome = match world.reclaim.put_back(&handle, intent) {
-                Ok(()) => Outcome::Interrupted { why: lost.to_string() },
-                Err(refusal) => refused(refusal),
-            };
-            return (outcome, Some(source_lost(lost)));
-        }
+        Err(lost) => return back(Back::SourceLost(lost), &handle, intent, world.reclaim),
     };
-    let outcome = match fenced.second_look(removal, verdict) {
-        SecondLook::Changed(verdict) => match world.reclaim.put_back(&handle, intent) {
-            Ok(()) => changed(verdict),
-            Err(refusal) => refused(refusal),
+    let (cleared, rescued) = match fenced.second_look(removal, verdict) {
+        SecondLook::Changed(verdict) => return back(Back::Changed(verdict), &handle, intent, world.reclaim),
+        SecondLook::Cleared(cleared) => (cleared, None),
+        SecondLook::ToRescue(unsaved) => match rescue(terms, removal, unsaved, &handle, first, world) {
+            Ok((cleared, entry)) => (cleared, Some(entry)),
+            Err(why) => return back(why, &handle, intent, world.reclaim),
         },
-        SecondLook::Cleared(cleared) => dispose(terms.disposal, candidate, cleared, handle, intent, world.reclaim),
     };
-    (outcome, None)
+    (dispose(terms.disposal, candidate, cleared, rescued, handle, intent, world.reclaim), None)
+}
+
+/// Carries out what a fenced directory alone holds, and then looks once more: a rescue takes its time.
+fn rescue<'lock, H, O, L, R, J>(
+    terms: &Terms<'_>,
+    removal: &Removal,
+    unsaved: Unsaved<'lock>,
+    handle: &H,
+    first: &Evidence,
+    world: &mut World<'_, O, L, R, J>,
+) -> Result<(Cleared<'lock>, RescueEntry), Back>
+where
+    O: Observe<Handle = H>,
+    R: Reclaim<Handle = H>,
+{
+    let candidate = &removal.judged().candidate;
+    let salvage = world.observe.salvage(candidate, handle).map_err(|why| {
+        let path = candidate.path.clone();
+        Back::Refused(Refusal { path, why: format!("not rescued: {why}") })
+    })?;
+    let entry = world.reclaim.rescue(&unsaved, handle, &*salvage).map_err(Back::Refused)?;
+    let evidence = world.observe.second_look(candidate, handle, first).map_err(Back::SourceLost)?;
+    let cleared = unsaved.rescued(removal, terms.judge(&evidence)).map_err(Back::Changed)?;
+    Ok((cleared, entry))
+}
+
+/// Why a fenced directory is put back.
+enum Back {
+    SourceLost(SourceLost),
+    Changed(Verdict),
+    Refused(Refusal),
+}
+
+fn back<R: Reclaim>(why: Back, handle: &R::Handle, intent: IntentId, reclaim: &mut R) -> (Outcome, Option<StopReason>) {
+    let outcome = match (reclaim.put_back(handle, intent), &why) {
+        (Ok(()), Back::SourceLost(lost)) => Outcome::Interrupted { why: lost.to_string() },
+        (Ok(()), Back::Changed(verdict)) => changed(verdict.clone()),
+        (Ok(()), Back::Refused(refusal)) => refused(refusal.clone()),
+        (Err(refusal), Back::SourceLost(_) | Back::Changed(_) | Back::Refused(_)) => refused(refusal),
+    };
+    let stop = match why {
+        Back::SourceLost(lost) => Some(source_lost(lost)),
+        Back::Changed(_) | Back::Refused(_) => None,
+    };
+    (outcome, stop)
 }
 
 /// Steps 7 and 8. A record is released only when the directory is entirely gone.
@@ -208,6 +249,7 @@ fn dispose<R: Reclaim>(
     disposal: Disposal,
     candidate: &Candidate,
     cleared: Cleared<'_>,
+    rescued: Option<RescueEntry>,
     handle: R::Handle,
     intent: IntentId,
     reclaim: &mut R,
@@ -221,7 +263,10 @@ fn dispose<R: Reclaim>(
             let discard = reclaim.discard(cleared, handle, intent);
             match NonEmpty::from_vec(discard.refusals) {
                 Some(refusals) => Outcome::Refused { refusals, discarded: discard.discarded },
-                None => Outcome::Removed { discarded: discard.discarded, release: reclaim.release(candidate) },
+                None => {
+                    let release = reclaim.release(candidate);
+                    Outcome::Removed { discarded: discard.discarded, release, rescued }
+                }
             }
         }
     }

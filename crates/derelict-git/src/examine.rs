@@ -20,7 +20,7 @@ use crate::proof::{Channel, Findings};
 use crate::refs::{Head, Refs, read_head};
 use crate::report::{Place, Report, shown};
 use crate::repository::{Repository, path_line, read_git_file};
-use crate::saved::Standing;
+use crate::saved::{Saved, Standing};
 use crate::saved_files::Sought;
 use crate::stat::{open_dir_at, stat_at};
 use crate::surroundings::Surroundings;
@@ -203,7 +203,7 @@ impl<'a> Examiner<'a> {
         let index = self.index(repo, head, place, &mut doubts);
         let owner = Owner { repo, index, saved: &history.saved, doubts: &mut doubts };
         walk_work_tree(self, dir, prefix, place, Some(owner));
-        let adrift = self.adrift(repo, met, place);
+        let adrift = self.adrift(repo, met, &history.saved, place);
         let mut report = Report::new(self.findings, place.clone());
         history.examine(repo, &adrift, &mut report);
         if let Some(head) = head.filter(|head| history.is_saved(head)) {
@@ -239,10 +239,16 @@ impl<'a> Examiner<'a> {
         self.on_saved.get(path) == Some(head)
     }
 
-    /// Objects that may be commits which nothing names: loose ones, and what git has put aside as cruft.
-    fn adrift(&mut self, repo: &Repository, met: &Met, place: &Place) -> Vec<ObjectId> {
+    /// Objects that may be commits which nothing names: loose ones, and those of packs that no repository which stays
+    /// has, too. A pack is named by what it holds.
+    fn adrift(&mut self, repo: &Repository, met: &Met, saved: &Saved, place: &Place) -> Vec<ObjectId> {
         let mut objects = met.loose.clone();
-        for pack in &met.cruft {
+        let stores: Vec<PathBuf> = saved.object_stores().collect();
+        let is_there = |(pack, length): &&(Vec<u8>, u64)| {
+            let below = pack.strip_prefix(b"objects/").unwrap_or(pack).to_path_lossy();
+            stores.iter().any(|store| std::fs::metadata(store.join(&below)).is_ok_and(|found| found.len() == *length))
+        };
+        for (pack, _) in met.packs.iter().filter(|pack| !is_there(pack)) {
             match crate::repository::objects_of_pack(&repo.git_dir.join(pack.to_path_lossy()), repo.settings.hash) {
                 Ok(found) => objects.extend(found),
                 Err(why) => Report::new(self.findings, place.clone()).unknown(Channel::Reflog, &why),

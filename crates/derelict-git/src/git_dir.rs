@@ -27,8 +27,8 @@ pub(crate) struct Met {
     pub(crate) annex_objects: u64,
     /// Objects that lie loose here; some may be named by nothing.
     pub(crate) loose: Vec<ObjectId>,
-    /// Indexes of packs into which git has put what nothing names.
-    pub(crate) cruft: Vec<Vec<u8>>,
+    /// Indexes of packs, with the length of each.
+    pub(crate) packs: Vec<(Vec<u8>, u64)>,
     /// Whether the files are such that reading them cannot hang or lead astray.
     pub(crate) readable: bool,
 }
@@ -99,8 +99,9 @@ impl Visit for GitDir<'_, '_> {
             FileType::RegularFile if is_lock(path, at.name) => self.report.git_lock(at.path),
             FileType::RegularFile => {
                 self.met.loose.extend(loose_object(path));
-                let cruft = path.strip_suffix(b".mtimes").filter(|path| path.starts_with(b"objects/pack/"));
-                self.met.cruft.extend(cruft.map(|pack| [pack, b".idx"].concat()));
+                if path.starts_with(b"objects/pack/") && path.ends_with(b".idx") {
+                    self.met.packs.push((path.to_vec(), at.stat.size));
+                }
             }
             // An old way to write HEAD; anything else behind a symlink is not this directory's.
             FileType::Symlink if at.name == b"HEAD" => {}

@@ -68,6 +68,16 @@ impl History {
         Self { refs, logs, saved, unreadable, unsaved: None }
     }
 
+    /// What this work tree alone names, beside the refs of the repository that it is linked to.
+    pub(crate) fn named(&self, repo: &Repository) -> Vec<ObjectId> {
+        let mut unreadable = Vec::new();
+        let own = Refs::read(&repo.git_dir, &repo.settings);
+        let head = crate::examine::head_commit(repo, &self.refs);
+        let pseudo = pseudo_refs(&repo.git_dir, &repo.settings, &mut unreadable).into_iter().map(|(_, id)| id);
+        let logged = self.logs.iter().flat_map(|log| log.objects.iter().copied());
+        head.into_iter().chain(own.direct.into_iter().map(|(_, id)| id)).chain(pseudo).chain(logged).collect()
+    }
+
     /// Examines refs, reflogs and tags of one repository or linked work tree.
     pub(crate) fn examine(&mut self, repo: &Repository, adrift: &[ObjectId], report: &mut Report<'_>) {
         let unreadable = std::mem::take(&mut self.unreadable);

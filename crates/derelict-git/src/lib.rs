@@ -9,11 +9,12 @@
 //! into those inside it, `linked` after those that live off it. `saved` says what is saved elsewhere, by the
 //! addresses that `settings` and `rewrites` know, `asked` what a remote says itself; `history` asks which commits are, with `commits` (the ancestry
 //! walk), `containment` and `landing` (squash, rebase, stash) and `lines`; `doubts` and `saved_files` ask it of
-//! files. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
+//! files. `salvage` says what has to be carried out so that nothing is lost, and `bundle` writes and reads it. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
 //! `hostile` gives our own parsers any bytes.
 
 mod asked;
 mod attributes;
+mod bundle;
 mod commits;
 mod containment;
 mod content;
@@ -38,6 +39,7 @@ mod reftable;
 mod report;
 mod repository;
 mod rewrites;
+mod salvage;
 mod saved;
 mod saved_files;
 mod settings;
@@ -53,6 +55,7 @@ pub use asked::{ListRemote, RemoteRefs};
 pub use ignored_changes::{BadPattern, IgnoredChanges};
 pub use proof::{Answer, ChannelReport, Examination, Loss};
 pub use rebuildable::{BadRebuildable, Rebuildable};
+pub use salvage::{Kept, ObjectStore, Salvaged, Unpacked, salvage, unpack};
 pub use stat::Stat;
 pub use surroundings::{Borrower, Surroundings};
 pub use terms::{AskRemote, GitFiles, Terms};

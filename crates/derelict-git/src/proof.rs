@@ -15,6 +15,8 @@ pub struct Examination {
     pub dependents: Vec<String>,
     /// What would be a loss if the operator had not let it go.
     pub allowed: Vec<Loss>,
+    /// Directories, relative to the examined one, that a tool makes again and that hold nothing else.
+    pub rebuildable: Vec<Vec<u8>>,
 }
 
 /// One channel's answer.
@@ -124,7 +126,23 @@ pub(crate) struct Findings {
     channels: std::collections::BTreeMap<Channel, Found>,
     pub(crate) git_locks: Vec<std::path::PathBuf>,
     pub(crate) dependents: Vec<String>,
+    pub(crate) rebuildable: Vec<Remade>,
     allowed: Losses,
+}
+
+/// A directory that a tool makes again.
+#[derive(Debug)]
+pub(crate) struct Remade {
+    pub(crate) path: Vec<u8>,
+    /// Whether something was met in it that no tool makes, or that could not be read.
+    pub(crate) purely: Purely,
+}
+
+/// Whether a directory holds nothing but what a tool makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purely {
+    Yes,
+    No,
 }
 
 #[derive(Debug, Default)]
@@ -175,7 +193,9 @@ impl Findings {
         self.git_locks.sort();
         self.dependents.sort();
         let (git_locks, dependents) = (self.git_locks, self.dependents);
-        Examination { channels: channels.into(), git_locks, dependents, allowed: self.allowed.sorted() }
+        let pure = self.rebuildable.into_iter().filter(|remade| remade.purely == Purely::Yes);
+        let rebuildable = pure.map(|remade| remade.path).collect();
+        Examination { channels: channels.into(), git_locks, dependents, allowed: self.allowed.sorted(), rebuildable }
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Objects {
 }
 
 /// `.git` and `commondir` hold one path.
-const GIT_FILE_BYTES: u64 = 8192;
+pub(crate) const GIT_FILE_BYTES: u64 = 8192;
 
 impl Repository {
     /// Opens the repository of a git directory. The error is the reason why nothing can be told.
@@ -80,6 +80,11 @@ pub(crate) fn path_line(text: &[u8]) -> PathBuf {
 pub(crate) fn read_git_file(base: &Path) -> Result<PathBuf, String> {
     let text =
         read_limited(&base.join(".git"), GIT_FILE_BYTES).map_err(|error| format!("cannot read .git: {error}"))?;
+    git_file_target(&text, base)
+}
+
+/// The git directory that the text of a `.git` file in `base` names.
+pub(crate) fn git_file_target(text: &[u8], base: &Path) -> Result<PathBuf, String> {
     let target = text.strip_prefix(b"gitdir: ").ok_or("the .git file does not say where its git directory is")?;
     let target = base.join(path_line(target));
     std::fs::canonicalize(&target)

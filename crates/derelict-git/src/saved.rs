@@ -142,6 +142,11 @@ impl Saved {
         self.keepers.first().map(Arc::as_ref)
     }
 
+    /// The object stores of the repositories that stay.
+    pub(crate) fn object_stores(&self) -> impl Iterator<Item = PathBuf> {
+        self.keepers.iter().map(|keeper| keeper.git_dir.join("objects"))
+    }
+
     /// Directories in which the keepers store what git-lfs manages.
     pub(crate) fn lfs_stores(&self) -> impl Iterator<Item = PathBuf> {
         self.keepers.iter().map(|keeper| keeper.git_dir.join("lfs/objects"))

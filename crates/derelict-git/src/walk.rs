@@ -24,6 +24,15 @@ pub trait Meter {
     fn mount(&mut self, path: &[u8]);
 }
 
+/// Measures nothing.
+pub(crate) struct Unmetered;
+
+impl Meter for Unmetered {
+    fn seen(&mut self, _: &[u8], _: &Stat) {}
+    fn unreadable(&mut self, _: &[u8], _: &io::Error) {}
+    fn mount(&mut self, _: &[u8]) {}
+}
+
 /// Decides what an entry means and whether a directory is entered.
 pub(crate) trait Visit {
     /// What is remembered of a directory while it is walked.

@@ -18,7 +18,7 @@ use crate::examine::{Examiner, join};
 use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
 use crate::index::{ByStat, Found, Index};
 use crate::lfs::{POINTER_BYTES, Pointer};
-use crate::proof::Channel;
+use crate::proof::{Channel, Purely, Remade};
 use crate::rebuildable::{is_precious, is_rebuildable_file};
 use crate::refs::read_limited;
 use crate::report::{Place, Report, shown};
@@ -137,8 +137,8 @@ enum Mode {
     Untracked(Option<usize>),
     /// Hidden by ignore rules, and nobody makes it again.
     Ignored(usize),
-    /// Made again by a tool.
-    Rebuildable,
+    /// Made again by a tool; which of the directories that are.
+    Rebuildable(usize),
 }
 
 /// Files below one directory, told as one loss.
@@ -372,15 +372,30 @@ impl WorkTree<'_, '_> {
         }
         if self.examiner.around.rebuildable().knows(at.dir, at.name) {
             self.report().examined(Channel::Ignored, "rebuildable directories", 1);
-            return Mode::Rebuildable;
+            let remade = &mut self.examiner.findings.rebuildable;
+            remade.push(Remade { path: at.path.to_vec(), purely: Purely::Yes });
+            return Mode::Rebuildable(remade.len() - 1);
         }
         Mode::Ignored(self.heap(Channel::Ignored, at.path))
     }
 
-    fn foreign(&mut self, at: &Entry<'_>) {
+    fn foreign(&mut self, at: &Entry<'_>, mode: &Mode) {
         if let Some((_, system)) = FOREIGN.iter().find(|(name, _)| *name == at.name) {
+            self.spoil_by(mode);
             let why = format!("{} is a checkout of {system}, which cannot be judged", shown(at.path));
             self.report().unknown(Channel::Nested, &why);
+        }
+    }
+
+    /// A directory that a tool makes again holds something that no tool makes.
+    fn spoil(&mut self, remade: usize) {
+        self.examiner.findings.rebuildable[remade].purely = Purely::No;
+    }
+
+    fn spoil_by(&mut self, mode: &Mode) {
+        match mode {
+            Mode::Rebuildable(remade) => self.spoil(*remade),
+            Mode::Tracked(_) | Mode::Untracked(_) | Mode::Ignored(_) => {}
         }
     }
 
@@ -428,7 +443,7 @@ impl Visit for WorkTree<'_, '_> {
         frame.lists = [self.rules.depth(), self.attributes.depth()];
         match frame.mode {
             Mode::Tracked(_) | Mode::Untracked(_) => {}
-            Mode::Ignored(_) | Mode::Rebuildable => return,
+            Mode::Ignored(_) | Mode::Rebuildable(_) => return,
         }
         let base = path.get(self.base..).unwrap_or(b"");
         if let Some(text) = self.list(dir, base, b".gitignore", IGNORE_BYTES) {
@@ -453,8 +468,9 @@ impl Visit for WorkTree<'_, '_> {
                 self.looked[1] += 1;
                 self.put(*heap, at);
             }
-            Mode::Rebuildable => {
+            Mode::Rebuildable(remade) => {
                 if is_precious(at.dir, at.name) || is_stray(at) {
+                    self.spoil(*remade);
                     let path = at.path[self.base..].to_vec();
                     let what = || format!("not what a build makes: {}", shown(&path));
                     self.report().loss(Channel::Ignored, what, &[&path, &content_of(&at.stat)]);
@@ -467,10 +483,10 @@ impl Visit for WorkTree<'_, '_> {
         if at.path == self.git {
             return None;
         }
-        self.foreign(at);
+        self.foreign(at, &frame.mode);
         let found = match (&frame.mode, &mut self.index) {
             (Mode::Tracked(range), Some(index)) => index.find(&at.path[self.base..], range),
-            (Mode::Tracked(_) | Mode::Untracked(_) | Mode::Ignored(_) | Mode::Rebuildable, _) => Found::Nothing,
+            (Mode::Tracked(_) | Mode::Untracked(_) | Mode::Ignored(_) | Mode::Rebuildable(_), _) => Found::Nothing,
         };
         let entry = match found {
             Found::Entry(entry) => Some(entry),
@@ -478,6 +494,7 @@ impl Visit for WorkTree<'_, '_> {
         };
         let submodule = entry.filter(|entry| self.index.as_ref().is_some_and(|index| index.is_submodule(*entry)));
         if has(at, b".git") {
+            self.spoil_by(&frame.mode);
             self.nested(at, submodule);
             return None;
         }
@@ -490,12 +507,13 @@ impl Visit for WorkTree<'_, '_> {
             (Mode::Tracked(_), Found::Entry(_) | Found::Nothing) => self.untracked_directory(at, None),
             (Mode::Untracked(heap), _) => self.untracked_directory(at, *heap),
             (Mode::Ignored(heap), _) => Mode::Ignored(*heap),
-            (Mode::Rebuildable, _) => {
+            (Mode::Rebuildable(remade), _) => {
                 if has(at, b"HEAD") && has(at, b"objects") {
                     let why = format!("{} is a bare repository inside build output", shown(at.path));
+                    self.spoil(*remade);
                     self.report().unknown(Channel::Nested, &why);
                 }
-                Mode::Rebuildable
+                Mode::Rebuildable(*remade)
             }
         };
         Some(Frame { mode, lists: [self.rules.depth(), self.attributes.depth()] })

@@ -12,6 +12,7 @@ use derelict_core::evidence::{Blind, Candidate, Evidence, Holder, Layout, Observ
 use derelict_core::ids::{Timestamp, escaped};
 use derelict_core::ports::SourceLost;
 use derelict_core::record::SetAside;
+use derelict_core::rescue::Salvage;
 use derelict_core::size::{Completeness, Size};
 use derelict_core::survey::{Sighting, lost_most};
 use derelict_git::{Borrower, Surroundings, Terms};
@@ -27,6 +28,7 @@ use crate::probes::gauge::{Gauge, Gauged, Trace};
 use crate::probes::occupancy::{self, Met, Occupancy};
 use crate::probes::unsaved;
 use crate::remotes::{self, Remotes};
+use crate::salvage;
 use crate::scan::{self, Found, Scan};
 use crate::seen::{self, Inode};
 use crate::sources::devpod::{self, Owner};
@@ -182,6 +184,15 @@ impl DevlaunchObserver {
         let claims = self.claims(&known.scan, &placer, &known.listing)?;
         let views = Views::new(&claims, &known.around, self.now);
         Ok(views.second_look(found, dir, first, known.traced.as_ref()))
+    }
+
+    /// Says what has to be carried out of a fenced directory so that nothing is lost with it.
+    ///
+    /// # Errors
+    /// Why that cannot be said, in words.
+    pub fn salvage(&self, candidate: &Candidate, dir: BorrowedFd<'_>) -> Result<Box<dyn Salvage>, String> {
+        let known = self.known.as_ref().ok_or("the cache was not surveyed before")?;
+        salvage::of(dir, &candidate.path, &known.around)
     }
 
     /// Reads every signal of a clone that was set aside, through its open descriptor. It lies in the trash,

@@ -29,6 +29,7 @@ mod recovered;
 mod refusals;
 pub mod release;
 mod remove;
+pub mod rescue;
 mod stat;
 pub mod state;
 mod strip;

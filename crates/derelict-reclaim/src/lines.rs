@@ -153,9 +153,12 @@ fn add_outcome(line: &mut Value, outcome: &Outcome) {
     line["outcome"] = json!(Fate::Settled(outcome.clone()).name().as_str());
     line["finished"] = json!(is_finished(outcome));
     match outcome {
-        Outcome::Removed { discarded, release } => {
+        Outcome::Removed { discarded, release, rescued } => {
             add_discarded(line, *discarded);
             add_release(line, release);
+            if let Some(entry) = rescued {
+                line["rescued"] = path_value(&entry.path);
+            }
         }
         Outcome::Refused { refusals, discarded } => {
             add_discarded(line, *discarded);
@@ -282,29 +285,23 @@ fn text_of<'l>(line: &'l Value, key: &str) -> Result<&'l str, NotALine> {
     line.get(key).and_then(Value::as_str).ok_or_else(|| NotALine::Corrupt(format!("`{key}` is no text")))
 }
 
-fn time(at: Timestamp) -> Value {
+pub(crate) fn time(at: Timestamp) -> Value {
     json!([at.seconds(), at.subsecond_nanoseconds()])
 }
 
-fn time_of(value: &Value) -> Option<Timestamp> {
+pub(crate) fn time_of(value: &Value) -> Option<Timestamp> {
     let [seconds, nanoseconds] = value.as_array()?.as_slice() else { return None };
     Some(Timestamp::new(seconds.as_i64()?, nanoseconds.as_u64()?.try_into().ok()?))
 }
 
-fn path_value(path: &Path) -> Value {
+pub(crate) fn path_value(path: &Path) -> Value {
     match path.to_str() {
         Some(text) => json!(text),
-        None => {
-            let mut hex = String::new();
-            for byte in path.as_os_str().as_bytes() {
-                write!(hex, "{byte:02x}").expect("because writing to a string cannot fail");
-            }
-            json!({ "hex": hex })
-        }
+        None => json!({ "hex": hex(path.as_os_str().as_bytes()) }),
     }
 }
 
-fn path_of(line: &Value, key: &str) -> Result<PathBuf, NotALine> {
+pub(crate) fn path_of(line: &Value, key: &str) -> Result<PathBuf, NotALine> {
     let bytes = match line.get(key) {
         Some(Value::String(text)) => Some(text.clone().into_bytes()),
         Some(Value::Object(coded)) => coded.get("hex").and_then(Value::as_str).and_then(unhex),
@@ -314,7 +311,15 @@ fn path_of(line: &Value, key: &str) -> Result<PathBuf, NotALine> {
     Ok(PathBuf::from(OsString::from_vec(bytes)))
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::new();
+    for byte in bytes {
+        write!(hex, "{byte:02x}").expect("because writing to a string cannot fail");
+    }
+    hex
+}
+
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let pair = |pair: &[u8]| match pair {
         [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
@@ -403,7 +408,7 @@ mod tests {
     #[test]
     fn only_what_is_gone_or_put_back_is_finished() {
         let nothing = Discarded { entries: 0, bytes: 0 };
-        let gone = Outcome::Removed { discarded: nothing, release: Release::Failed("disk full".into()) };
+        let gone = Outcome::Removed { discarded: nothing, release: Release::Failed("disk full".into()), rescued: None };
         let text = settled_line(IntentId(1), &gone).to_string();
         assert_eq!(parse(text.as_bytes()), Ok(Line::Finished(IntentId(1), Some(nothing))));
         let back = Outcome::Changed(Verdict::Orphaned(Orphan::Clean));

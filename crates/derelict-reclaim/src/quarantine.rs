@@ -274,7 +274,10 @@ impl Step<'_> {
             }
             None => {
                 let release = self.reclaimer.release_record(&self.set_aside.candidate.below_root);
-                (End::Removed { discarded, release: release.clone() }, Outcome::Removed { discarded, release })
+                (
+                    End::Removed { discarded, release: release.clone() },
+                    Outcome::Removed { discarded, release, rescued: None },
+                )
             }
         };
         Ended::written(end, self.journal.settle(self.set_aside.intent, &outcome))

@@ -13,7 +13,8 @@ use derelict_core::evidence::Candidate;
 use derelict_core::ids::{FileIdentity, IntentId, escaped};
 use derelict_core::outcome::{Discarded, Refusal, Release};
 use derelict_core::ports::{Discard, Opened, Reclaim};
-use derelict_core::recheck::{Cleared, Fenced, RemovalPermit};
+use derelict_core::recheck::{Cleared, Fenced, RemovalPermit, Unsaved};
+use derelict_core::rescue::{RescueEntry, Salvage};
 use derelict_core::size::Measured;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -25,6 +26,7 @@ use crate::mounts::Told;
 use crate::pace::{Pace, Pacer};
 use crate::release::DevlaunchRecords;
 use crate::remove::{Tree, discard};
+use crate::rescue::Rescues;
 use crate::stat::words;
 use crate::told::ToldName;
 use crate::{mounts, stat};
@@ -43,6 +45,7 @@ pub struct OpenWorkspace {
 pub struct Reclaimer {
     pub(crate) root: Root,
     records: Option<DevlaunchRecords>,
+    rescues: Option<Rescues>,
     /// How many levels below the root the workspaces, and so the trash, lie.
     pub(crate) levels: usize,
     pub(crate) journal: JournalId,
@@ -80,7 +83,7 @@ impl Reclaimer {
     #[must_use]
     pub fn new(root: Root, records: DevlaunchRecords, journal: JournalId) -> Self {
         let pacer = Arc::new(Pacer::new(Pace::POLITE));
-        Self { root, records: Some(records), levels: CLONE_LEVELS, pacer, journal }
+        Self { root, records: Some(records), rescues: None, levels: CLONE_LEVELS, pacer, journal }
     }
 
     /// Removes workspaces that lie `levels` below `root` and of which nobody keeps a record that would
@@ -88,7 +91,13 @@ impl Reclaimer {
     #[must_use]
     pub fn without_records(root: Root, levels: std::num::NonZeroUsize, journal: JournalId) -> Self {
         let pacer = Arc::new(Pacer::new(Pace::POLITE));
-        Self { root, records: None, levels: levels.get(), pacer, journal }
+        Self { root, records: None, rescues: None, levels: levels.get(), pacer, journal }
+    }
+
+    /// Rescues to `rescues` what a directory alone holds.
+    #[must_use]
+    pub fn with_rescues(self, rescues: Option<Rescues>) -> Self {
+        Self { rescues, ..self }
     }
 
     /// Works the file system as hard as `pace` says, instead of as hard as is polite.
@@ -187,6 +196,17 @@ impl Reclaim for Reclaimer {
             let why = format!("it was put back, and that cannot be made durable: {}", words(errno));
             Refusal { path: handle.path(), why }
         })
+    }
+
+    fn rescue(
+        &mut self,
+        unsaved: &Unsaved<'_>,
+        handle: &OpenWorkspace,
+        salvage: &dyn Salvage,
+    ) -> Result<RescueEntry, Refusal> {
+        let candidate = unsaved.candidate();
+        let nowhere = || Refusal { path: candidate.path.clone(), why: "there is no place to rescue it to".to_owned() };
+        self.rescues.as_ref().ok_or_else(nowhere)?.rescue(candidate, handle.dir(), salvage)
     }
 
     fn set_aside(&mut self, cleared: Cleared<'_>, handle: &OpenWorkspace, intent: IntentId) -> Result<(), Refusal> {

@@ -1,6 +1,7 @@
 //! What happens after the consent: the journal is opened, what an earlier run left is settled, the plan is carried out
 //! by `derelict-core`'s sweep over the real ports, and the change is measured.
 
+use std::path::Path;
 use std::time::Duration;
 
 use derelict_core::evidence::{Candidate, Evidence};
@@ -8,6 +9,7 @@ use derelict_core::outcome::{Release, StopReason};
 use derelict_core::plan::ApprovedPlan;
 use derelict_core::ports::{Observe, SourceLost};
 use derelict_core::record::{Disposal, SetAside, SweepReport};
+use derelict_core::rescue::Salvage;
 use derelict_core::sweep::{World, stopped, sweep};
 use derelict_observe::DevlaunchObserver;
 use derelict_reclaim::beneath::Root;
@@ -17,6 +19,7 @@ use derelict_reclaim::quarantine::{self, Expiries};
 use derelict_reclaim::reclaimer::{OpenWorkspace, Reclaimer};
 use derelict_reclaim::recover;
 use derelict_reclaim::release::DevlaunchRecords;
+use derelict_reclaim::rescue::Rescues;
 
 use crate::aftermath::{Aftermath, Recovered, Recovery, StaleRecords};
 use crate::console::Console;
@@ -69,15 +72,18 @@ impl<'e> Acting<'e> {
     ///
     /// # Errors
     /// A [`Failure`] when the journal or the root cannot be opened; nothing has changed then.
-    pub(crate) fn begin(estate: &'e Estate) -> Result<Self, Failure> {
+    pub(crate) fn begin(estate: &'e Estate, rescue: Option<&Path>) -> Result<Self, Failure> {
         // From here on a signal finishes what is in hand.
         let stop = Stop::watch().map_err(Failure::incomplete)?;
         let free = host::free_space(estate.repos());
         let mut journal = Journal::open(estate.state()).map_err(not_opened)?;
-        journal.note_sweep(host::now().map_err(Failure::stopped)?).map_err(Failure::stopped)?;
+        let now = host::now().map_err(Failure::stopped)?;
+        let rescues = rescue.map(|place| Rescues::open(place, now, text::stamp(now))).transpose();
+        let rescues = rescues.map_err(Failure::incomplete)?;
+        journal.note_sweep(now).map_err(Failure::stopped)?;
         let root = Root::open(estate.repos()).map_err(Failure::stopped)?;
         let records = DevlaunchRecords::new(estate.home());
-        let reclaimer = Reclaimer::new(root, records, journal.id().clone());
+        let reclaimer = Reclaimer::new(root, records, journal.id().clone()).with_rescues(rescues);
         let locks = DevlaunchLocks::new(estate.home());
         Ok(Self { estate, journal, reclaimer, locks, stop, free })
     }
@@ -219,6 +225,10 @@ impl Observe for Looker {
         first: &Evidence,
     ) -> Result<Evidence, SourceLost> {
         self.0.second_look(candidate, handle.dir(), first)
+    }
+
+    fn salvage(&mut self, candidate: &Candidate, handle: &OpenWorkspace) -> Result<Box<dyn Salvage>, String> {
+        self.0.salvage(candidate, handle.dir())
     }
 }
 

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(exit(Outcome::Busy { lock: "launch lock".into() }), Exit::Incomplete);
         assert_eq!(exit(Outcome::Interrupted { why: "x".into() }), Exit::Incomplete);
         let release = Release::Failed("metadata.json: not JSON".into());
-        assert_eq!(exit(Outcome::Removed { discarded: NOTHING, release }), Exit::Incomplete);
+        assert_eq!(exit(Outcome::Removed { discarded: NOTHING, release, rescued: None }), Exit::Incomplete);
     }
 
     #[test]
@@ -205,8 +205,10 @@ mod tests {
     #[test]
     fn dropped_records_are_those_of_removals_and_the_stale_ones() {
         let release = Release::Dropped(NonEmpty::of("a/b/c".into()));
-        let mut after =
-            aftermath(vec![Fate::Settled(Outcome::Removed { discarded: NOTHING, release })], StopReason::Finished);
+        let mut after = aftermath(
+            vec![Fate::Settled(Outcome::Removed { discarded: NOTHING, release, rescued: None })],
+            StopReason::Finished,
+        );
         after.stale = StaleRecords::Dropped(vec!["a/b/gone".into()]);
         assert_eq!(after.records_dropped(), ["a/b/c", "a/b/gone"]);
     }

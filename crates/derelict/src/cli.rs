@@ -50,8 +50,10 @@ pub(crate) enum Command {
     History(History),
     /// List what was set aside and waits out its grace
     Quarantine(Quarantine),
-    /// Put back what was set aside, under its name
+    /// Put back what was set aside or rescued
     Restore(Restore),
+    /// List what was rescued before it was removed
+    Rescued(Rescued),
     /// Build a small estate of real repositories and prune it
     Demo(Appearance),
     /// Sweep the configured roots once, unattended: for cron, a timer or a CronJob
@@ -191,6 +193,11 @@ pub(crate) struct Prune {
     )]
     pub(crate) quarantine: Option<Duration>,
 
+    /// Let unsaved work go too, after all of it was archived in DIR, read back and compared
+    /// [default DIR: `rescued` beside the journal]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, conflicts_with_all = ["force", "quarantine"])]
+    pub(crate) rescue: Option<Option<PathBuf>>,
+
     #[command(flatten)]
     pub(crate) words: Words,
 
@@ -282,9 +289,43 @@ pub(crate) struct Quarantine {
 /// Flags of `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
-    /// The path a directory had, or its number in the list of `derelict quarantine`
-    #[arg(value_name = "PATH|NUMBER")]
+    /// The path a directory had, its number in the list of `derelict quarantine`, or an entry of `derelict rescued`
+    #[arg(value_name = "PATH|NUMBER|ENTRY")]
     pub(crate) what: PathBuf,
+
+    /// Give a rescued entry back at this place, where nothing may lie [default: where it was]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+
+    /// Where the entry lies, if `prune` was told to rescue elsewhere
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) state: StateDir,
+
+    #[command(flatten)]
+    pub(crate) appearance: Appearance,
+}
+
+/// Flags of `rescued`.
+#[derive(Debug, Args)]
+pub(crate) struct Rescued {
+    /// Where the entries lie, if `prune` was told to rescue elsewhere
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: Option<PathBuf>,
+
+    /// Delete entries that are older than SPAN, for example 90d, after asking; nothing else ever deletes one
+    #[arg(long, value_name = "SPAN", value_parser = quarantine::parse_span)]
+    pub(crate) expire: Option<Duration>,
+
+    /// Do not ask before deleting
+    #[arg(short = 'y', long, requires = "expire")]
+    pub(crate) yes: bool,
+
+    /// Print one JSON object instead of the list
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) state: StateDir,
@@ -382,6 +423,7 @@ mod tests {
                 | Command::History(_)
                 | Command::Quarantine(_)
                 | Command::Restore(_)
+                | Command::Rescued(_)
                 | Command::Demo(_)
                 | Command::Reap(_)
                 | Command::Serve(_)

@@ -24,7 +24,7 @@ use crate::host::{self, Host};
 use crate::last_sweep::Remembered;
 use crate::prune::Request;
 use crate::terms::Words;
-use crate::text;
+use crate::{rescued, text};
 
 /// The rules for a devlaunch cache. devpod lists living workspaces only, so a claim stands as long as it is listed;
 /// and the locks of devlaunch cover the time between making a clone and registering its workspace, so no age is asked.
@@ -115,6 +115,24 @@ impl Estate {
     /// The one clone that was asked for, below [`Estate::repos`].
     pub(crate) fn only(&self) -> Option<&Path> {
         self.cache.only()
+    }
+
+    /// Where unsaved work is rescued to; not in what may itself go.
+    ///
+    /// # Errors
+    /// A usage [`Failure`] that names the place.
+    pub(crate) fn rescue_place(&self, place: Option<&rescued::Place>) -> Result<Option<PathBuf>, Failure> {
+        let Some(place) = place.map(|place| place.below(&self.state)) else { return Ok(None) };
+        let place = std::path::absolute(&place).map_err(Failure::usage)?;
+        if lies_below(&place, self.cache.home()) {
+            let why = anyhow::anyhow!(
+                "{} lies inside {}: what is rescued must not lie in what may be removed",
+                text::path(&place),
+                text::path(self.cache.home())
+            );
+            return Err(Failure::usage(why));
+        }
+        Ok(Some(place))
     }
 
     /// Looks at everything, judges and plans. Writes nothing.

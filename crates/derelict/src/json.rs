@@ -7,9 +7,10 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use derelict_core::outcome::{Fate, verdict_label};
-use derelict_core::plan::{Judged, Removal};
+use derelict_core::outcome::{Fate, Outcome, verdict_label};
+use derelict_core::plan::{Acceptance, Judged, Removal};
 use derelict_core::record::SetAside;
+use derelict_core::rescue::RescueEntry;
 use derelict_core::size::{Completeness, Freed};
 use serde_json::{Value, json};
 
@@ -70,6 +71,11 @@ pub(crate) fn quarantine(set_aside: &[SetAside], exit: Exit) -> Value {
     })
 }
 
+/// What was rescued.
+pub(crate) fn rescued_entries(entries: &[Value], exit: Exit) -> Value {
+    json!({ "schema_version": SCHEMA_VERSION, "command": "rescued", "rescued": entries, "exit_code": exit.code() })
+}
+
 /// A path without loss.
 pub(crate) fn path(path: &Path) -> Value {
     bytes(path.as_os_str().as_encoded_bytes())
@@ -123,15 +129,20 @@ fn plan(findings: &Findings) -> Value {
     })
 }
 
-/// Whether force put a row among the removals.
+/// What put a row with unsaved work among the removals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Promotion {
     Forced,
+    Rescued,
     None,
 }
 
 fn removal(removal: &Removal) -> Value {
-    let promotion = if removal.accepted_losses().is_some() { Promotion::Forced } else { Promotion::None };
+    let promotion = match removal.acceptance() {
+        Some(Acceptance::Lost) => Promotion::Forced,
+        Some(Acceptance::Rescued) => Promotion::Rescued,
+        None => Promotion::None,
+    };
     row(removal.judged(), promotion)
 }
 
@@ -143,6 +154,7 @@ fn row(judged: &Judged, promotion: Promotion) -> Value {
         "reasons": words::reasons(&judged.verdict),
         "remedy": words::remedy(&judged.verdict),
         "forced": promotion == Promotion::Forced,
+        "rescued_first": promotion == Promotion::Rescued,
         "allowed": words::allowed(&judged.evidence),
         "size": size(&judged.size.freed_alone()),
     })
@@ -187,6 +199,7 @@ fn result(after: &Aftermath) -> Value {
             "path": path(&settled.candidate.path),
             "fate": settled.fate.name().as_str(),
             "text": words::fate(&settled.fate),
+            "rescued": rescued(&settled.fate).map(|entry| path(&entry.path)),
         })).collect::<Vec<_>>(),
         "expired": after.expired.iter().map(|expired| json!({
             "path": path(&expired.set_aside.candidate.path),
@@ -199,11 +212,19 @@ fn result(after: &Aftermath) -> Value {
     })
 }
 
+/// Where what a directory alone held was rescued to.
+fn rescued(fate: &Fate) -> Option<&RescueEntry> {
+    match fate {
+        Fate::Settled(Outcome::Removed { rescued, .. }) => rescued.as_ref(),
+        Fate::Settled(_) | Fate::Kept(_) | Fate::Removable | Fate::BeyondLimit | Fate::NotReached => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
-    use derelict_core::outcome::{Outcome, StopReason};
+    use derelict_core::outcome::StopReason;
     use derelict_core::policy::Force;
 
     use super::*;

@@ -17,7 +17,6 @@ mod history;
 mod host;
 mod json;
 mod last_sweep;
-#[cfg_attr(not(test), expect(dead_code, reason = "what is kept is read already; the reaper will write it"))]
 mod ledger;
 mod out;
 mod progress;
@@ -25,6 +24,7 @@ mod prune;
 mod quarantine;
 mod reaper;
 mod report;
+mod rescued;
 mod restore;
 mod signals;
 mod telemetry;
@@ -67,6 +67,7 @@ fn run(cli: Cli) -> Exit {
         Command::History(flags) => (&flags.appearance, twin_of(flags.json, "history")),
         Command::Quarantine(flags) => (&flags.appearance, twin_of(flags.json, "quarantine")),
         Command::Restore(flags) => (&flags.appearance, Twin::People),
+        Command::Rescued(flags) => (&flags.appearance, twin_of(flags.json, "rescued")),
         Command::Demo(appearance) => (appearance, Twin::People),
         Command::Reap(flags) => (&flags.appearance, twin_of(flags.json, "reap")),
         Command::Serve(flags) => (&flags.appearance, Twin::People),
@@ -84,6 +85,7 @@ fn run(cli: Cli) -> Exit {
         Command::History(flags) => tell_history(&flags, &mut console),
         Command::Quarantine(flags) => quarantine::run(&flags, &Host::read(), &mut console),
         Command::Restore(flags) => restore::run(&flags, &Host::read(), &mut console),
+        Command::Rescued(flags) => rescued::run(&flags, audience, &Host::read(), &mut console),
         Command::Demo(_) => demo::run(audience, &mut console),
         Command::Reap(flags) => reaper::reap::run(&flags, &Host::read(), &mut console),
         Command::Serve(flags) => reaper::serve::run(&flags, &Host::read()),

@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::findings::{Findings, Work};
 use crate::host::{Audience, Host};
 use crate::report::Detail;
+use crate::rescued::Place;
 use crate::terms::Words;
 use crate::{json, report, text};
 
@@ -34,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) limits: Limits,
     /// For how long it is set aside; `None` to discard it at once.
     pub(crate) grace: Option<Duration>,
+    /// Where unsaved work is rescued to before it goes; `None` when it is not.
+    pub(crate) rescue: Option<Place>,
     /// What the operator says of the clones.
     pub(crate) words: Words,
     /// The breakers that the operator knows of.
@@ -77,9 +80,14 @@ impl Request {
         Self {
             place: flags.place,
             wish,
-            force: if flags.force { Force::UnsavedAsShown } else { Force::No },
+            force: match (flags.force, &flags.rescue) {
+                (true, _) => Force::UnsavedAsShown,
+                (false, Some(_)) => Force::UnsavedOnceRescued,
+                (false, None) => Force::No,
+            },
             limits: Limits { removals: flags.max_removals, entries: flags.max_entries, bytes: flags.max_bytes },
             grace: flags.quarantine,
+            rescue: flags.rescue.map(Place::of),
             words: flags.words,
             acknowledged: flags.acknowledge,
             format: if flags.json { Format::Json } else { Format::Human(detail) },
@@ -96,10 +104,11 @@ pub(crate) fn run(request: &Request, host: &Host, console: &mut Console) -> Resu
         Found::Estate(estate) => estate,
         Found::Nothing(place) => return Ok(nothing_there(request, &place, console)),
     };
+    let rescue = estate.rescue_place(request.rescue.as_ref())?;
     let mut surveyed = estate.survey(request, console)?;
     let mut begun = None;
     if settles_first(request, &surveyed.findings) {
-        let mut acting = Acting::begin(&estate)?;
+        let mut acting = Acting::begin(&estate, rescue.as_deref())?;
         let recoveries = acting.recover();
         begun = Some((acting, recoveries));
         surveyed = estate.survey(request, console)?;
@@ -131,7 +140,7 @@ pub(crate) fn run(request: &Request, host: &Host, console: &mut Console) -> Resu
             let (acting, recoveries) = match begun {
                 Some(begun) => begun,
                 None => {
-                    let mut acting = Acting::begin(&estate)?;
+                    let mut acting = Acting::begin(&estate, rescue.as_deref())?;
                     let recoveries = acting.recover();
                     (acting, recoveries)
                 }
@@ -313,6 +322,7 @@ mod tests {
             | Command::Serve(_)
             | Command::Config(_)
             | Command::Quarantine(_)
+            | Command::Rescued(_)
             | Command::Restore(_) => unreachable!("because `prune` was given"),
         }
     }

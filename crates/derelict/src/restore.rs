@@ -1,4 +1,5 @@
-//! `derelict restore`: puts back what was set aside, under its name, replacing nothing.
+//! `derelict restore`: puts back what was set aside, under its name, replacing nothing. What was rescued is given back
+//! by [`crate::rescued`].
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use derelict_reclaim::reclaimer::Reclaimer;
 use crate::console::Console;
 use crate::exit::{Exit, Failure};
 use crate::host::Host;
-use crate::{cli, text};
+use crate::{cli, rescued, text};
 
 /// How many levels below their root the clones of a devlaunch cache lie.
 const CLONE_LEVELS: usize = 3;
@@ -27,6 +28,12 @@ const CLONE_LEVELS: usize = 3;
 /// A [`Failure`] when nothing like that was set aside, or when it stays where it is; it is whole then.
 pub(crate) fn run(flags: &cli::Restore, host: &Host, console: &mut Console) -> Result<Exit, Failure> {
     let state = flags.state.state(host)?;
+    let place = rescued::Place::of(flags.from.clone()).below(&state);
+    match rescued::meant(&flags.what, &place) {
+        Some(entry) => return rescued::restore(&entry, flags.to.as_deref(), console),
+        None if flags.to.is_some() || flags.from.is_some() => return Err(rescued::no_entry(&flags.what, &place)),
+        None => {}
+    }
     let all = quarantine::list(&state).map_err(Failure::stopped)?;
     let wanted = chosen(&all, &flags.what)?;
     let mut journal = Journal::open(&state).map_err(not_opened)?;

@@ -179,6 +179,14 @@ pub(crate) fn instant(at: Timestamp) -> String {
     }
 }
 
+/// An instant as it stands in names: `20260801T101112Z`, in UTC.
+pub(crate) fn stamp(at: Timestamp) -> String {
+    match jiff::Timestamp::from_second(at.seconds()) {
+        Ok(at) => at.strftime("%Y%m%dT%H%M%SZ").to_string(),
+        Err(_) => at.seconds().to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,5 +248,6 @@ mod tests {
     #[test]
     fn instants_are_in_utc() {
         assert_eq!(instant(Timestamp::new(0, 5)), "1970-01-01 00:00:00 UTC");
+        assert_eq!(stamp(Timestamp::new(86_399, 5)), "19700101T235959Z");
     }
 }

@@ -227,11 +227,17 @@ pub(crate) fn fate(fate: &Fate) -> String {
 
 fn outcome(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Removed { release, .. } => match release {
-            Release::Dropped(keys) => format!("removed, with {}", text::count(keys.count() as u64, text::RECORD)),
-            Release::NothingRecorded => "removed".into(),
-            Release::Failed(why) => format!("removed, but its record stays: {why}"),
-        },
+        Outcome::Removed { release, rescued, .. } => {
+            let how = match rescued {
+                Some(entry) => format!("removed once rescued as {}", entry.name),
+                None => "removed".to_owned(),
+            };
+            match release {
+                Release::Dropped(keys) => format!("{how}, with {}", text::count(keys.count() as u64, text::RECORD)),
+                Release::NothingRecorded => how,
+                Release::Failed(why) => format!("{how}, but its record stays: {why}"),
+            }
+        }
         Outcome::Quarantined => "set aside until its grace is over".into(),
         Outcome::Vanished => "vanished before its turn".into(),
         Outcome::Resurrected(verdict) => {

@@ -13,11 +13,12 @@ const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;
 
 /// Dependencies are guests. Whoever invites another one raises this number, and says in `Cargo.toml` why.
-const GUESTS: usize = 31;
+const GUESTS: usize = 34;
 
 /// The order of the modules of `derelict-core`: each imports only from those before it.
-const CORE_ORDER: [&str; 12] = [
-    "ids", "evidence", "size", "policy", "verdict", "plan", "recheck", "outcome", "record", "ports", "survey", "sweep",
+const CORE_ORDER: [&str; 13] = [
+    "ids", "evidence", "size", "policy", "verdict", "plan", "recheck", "rescue", "outcome", "record", "ports",
+    "survey", "sweep",
 ];
 
 /// Which of our crates each may have among its normal dependencies. Observe and reclaim never see each other, core

@@ -4,5 +4,6 @@ mod breakers;
 mod judging;
 mod planning;
 mod rechecking;
+mod rescuing;
 mod support;
 mod sweeping;

@@ -66,6 +66,7 @@ fn the_second_look_decides_by_the_same_rule() {
         let verdict = judge(&then.evidence(), &POLICY, NOW);
         match permit.fenced().second_look(&planned, verdict.clone()) {
             SecondLook::Cleared(_) => true,
+            SecondLook::ToRescue(_) => panic!("nothing was to be rescued"),
             SecondLook::Changed(changed) => {
                 assert_eq!(changed, verdict);
                 false

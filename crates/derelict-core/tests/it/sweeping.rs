@@ -254,7 +254,8 @@ fn the_steps_are_taken_in_the_order_of_the_protocol_with_the_lock_held_throughou
         fate(&run),
         Fate::Settled(Outcome::Removed {
             discarded: Discarded { entries: 3, bytes: 40 },
-            release: Release::NothingRecorded
+            release: Release::NothingRecorded,
+            rescued: None,
         })
     );
     assert_eq!((run.report.stop.clone(), run.announced), (StopReason::Finished, 1));

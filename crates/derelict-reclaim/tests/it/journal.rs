@@ -19,7 +19,11 @@ fn intent(world: &World, id: &str) -> Intent {
 }
 
 fn removed() -> Outcome {
-    Outcome::Removed { discarded: Discarded { entries: 5, bytes: 4096 }, release: Release::NothingRecorded }
+    Outcome::Removed {
+        discarded: Discarded { entries: 5, bytes: 4096 },
+        release: Release::NothingRecorded,
+        rescued: None,
+    }
 }
 
 fn numbers(journal: &Journal) -> Vec<u64> {

@@ -37,7 +37,7 @@ fn a_clean_clone_goes_with_its_record_and_its_neighbours_stay() {
     let report = world.sweep(vec![world.candidate("gone")], |_| {});
     assert_eq!(report.stop, StopReason::Finished);
     match outcome(report) {
-        Outcome::Removed { discarded, release } => {
+        Outcome::Removed { discarded, release, .. } => {
             assert_eq!(discarded.entries, 5);
             assert_eq!(release, Release::Dropped(NonEmpty::of("o/r/a".to_owned())));
         }

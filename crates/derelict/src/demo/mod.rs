@@ -34,6 +34,7 @@ pub(crate) fn run(audience: Audience, console: &mut Console) -> Result<Exit, Fai
         force: Force::No,
         limits: Limits::NONE,
         grace: None,
+        rescue: None,
         words: Words::default(),
         acknowledged: Vec::new(),
         format: Format::Human(Detail::Usual),

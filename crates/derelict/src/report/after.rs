@@ -45,7 +45,8 @@ fn worth_a_line(fate: &Fate) -> bool {
         Fate::Kept(_) | Fate::Removable | Fate::BeyondLimit => false,
         Fate::NotReached => true,
         Fate::Settled(outcome) => match outcome {
-            Outcome::Removed { release, .. } => match release {
+            Outcome::Removed { rescued: Some(_), .. } => true,
+            Outcome::Removed { release, rescued: None, .. } => match release {
                 Release::Dropped(_) | Release::NothingRecorded => false,
                 Release::Failed(_) => true,
             },
@@ -102,7 +103,11 @@ mod tests {
 
     fn removed(entries: u64) -> Fate {
         let release = Release::Dropped(NonEmpty::of(format!("acme/api/{entries}")));
-        Fate::Settled(Outcome::Removed { discarded: Discarded { entries, bytes: entries * 1024 }, release })
+        Fate::Settled(Outcome::Removed {
+            discarded: Discarded { entries, bytes: entries * 1024 },
+            release,
+            rescued: None,
+        })
     }
 
     fn shown(fates: Vec<Fate>, stop: StopReason) -> String {

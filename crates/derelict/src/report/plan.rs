@@ -1,7 +1,7 @@
 //! The plan for people: what would go, biggest first, what stays and why, and what limits the evidence.
 
 use derelict_core::outcome::verdict_label;
-use derelict_core::plan::{Judged, Removal};
+use derelict_core::plan::{Acceptance, Judged, Removal};
 use derelict_core::size::Completeness;
 use derelict_core::verdict::{Orphan, Verdict};
 
@@ -88,9 +88,10 @@ fn removal_rows(out: &mut Out, paint: Paint, removals: &[Removal]) {
             [] => words::reason_line(&judged.verdict),
             some => format!("{}; ignored by policy: {}", words::reason_line(&judged.verdict), words::listed(some)),
         };
-        let why = match removal.accepted_losses() {
+        let why = match removal.acceptance() {
             None => paint.aside(&text::sentence(&why)),
-            Some(_) => paint.goes(&text::sentence(&format!("forced, loses {why}"))),
+            Some(Acceptance::Lost) => paint.goes(&text::sentence(&format!("forced, loses {why}"))),
+            Some(Acceptance::Rescued) => paint.aside(&text::sentence(&format!("after rescue of {why}"))),
         };
         row(out, judged, names, &why);
     }

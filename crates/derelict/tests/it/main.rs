@@ -28,6 +28,7 @@ mod remotes;
 mod removal;
 mod replicas;
 mod report;
+mod rescue;
 mod serving;
 mod support;
 mod terms;

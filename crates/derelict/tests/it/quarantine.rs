@@ -61,7 +61,11 @@ fn what_is_set_aside_is_listed_and_comes_back_as_it_was() {
     list.expect_code(0).expect_stdout("1 directory set aside").expect_stdout("acme/w/a");
 
     let path = cache.path_of("a").display().to_string();
-    derelict(&cache, &["restore", &path]).finish().expect_code(0).expect_stdout("put back").expect_stdout("derelict-keep");
+    derelict(&cache, &["restore", &path])
+        .finish()
+        .expect_code(0)
+        .expect_stdout("put back")
+        .expect_stdout("derelict-keep");
     before.assert_unchanged();
     assert_eq!(listed(&cache), [] as [Value; 0]);
     derelict(&cache, &["quarantine"]).finish().expect_code(0).expect_stdout("Nothing is set aside.");
