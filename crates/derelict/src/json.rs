@@ -242,7 +242,8 @@ mod tests {
         let found = findings(vec![judged(b"a", 10, CLEAN), judged(b"b\xff", 20, unsaved())], Force::No);
         let value = prune(&found, None, Exit::Incomplete);
         let removal = json!({
-            "path": "/c/repos/acme/api/a", "name": "a", "verdict": "clean", "forced": false, "allowed": [], "remedy": null,
+            "path": "/c/repos/acme/api/a", "name": "a", "verdict": "clean", "forced": false,
+                "rescued_first": false, "allowed": [], "remedy": null,
             "reasons": ["nobody owns or uses it, and nothing in it is the only copy"],
             "size": { "bytes": 10, "inodes": 3, "completeness": "exact" },
         });

@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use derelict_testkit::git::{git, git_says, shell};
+use derelict_testkit::git::{git, git_says, shell, tool};
 use derelict_testkit::guards::Mounted;
-use derelict_testkit::scratch::{exists, mkdir, read, write};
+use derelict_testkit::native::CRASH;
+use derelict_testkit::scratch::{Scratch, exists, mkdir, read, remove, write};
 use derelict_testkit::states::{FURTHER, STATES, State, build};
 use derelict_testkit::{Cache, Snapshot};
 use serde_json::{Value, json};
 
-use crate::support::{derelict, prune, prune_json};
+use crate::support::{DERELICT, derelict, prune, prune_json};
 
 /// Everything of a clone that somebody could miss, as stock tools tell it. The object store is told by what is in it,
 /// and what a tool makes again by its absence.
@@ -227,4 +228,47 @@ fn a_dry_run_shows_what_would_be_rescued_and_writes_nothing() {
     let before = crate::support::everything(&cache);
     prune(&cache, &["-n", "--rescue"]).expect_code(0).expect_stdout("after rescue of");
     before.assert_same(&crate::support::everything(&cache));
+}
+
+/// Kills a run before its change of this number, and says before how many it could have been; 0 kills none.
+fn killed_at(cache: &Cache, point: u64, report: &Path) -> u64 {
+    let tracer = CRASH.path().to_str().expect("because its name is text");
+    let (point, told) = (point.to_string(), report.to_str().expect("because its name is text"));
+    cache.run(tracer, &[&point, told, DERELICT, "prune", "-y", "--rescue"]).finish();
+    let points = String::from_utf8(read(report)).expect("because it is text");
+    remove(report);
+    points.split(' ').next().and_then(|points| points.parse().ok()).expect("because it begins with their number")
+}
+
+#[test]
+fn a_run_killed_while_it_rescues_loses_nothing_and_the_next_one_finishes() {
+    let cache = worked_in();
+    let (template, out) = (Scratch::new(), Scratch::new());
+    let (report, out) = (template.path().with_extension("report"), out.path().join("portrait"));
+    let copy = |from: &Path, to: &Path| {
+        let copied = tool("cp").args(["-a", "--"]).arg(from.join("cache")).arg(to).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cannot copy {}", from.display());
+    };
+    copy(cache.root(), template.path());
+    let before = portrait(&cache.path_of("a"), &out);
+    let again = || {
+        ["cache", "state"].iter().for_each(|changed| remove(cache.root().join(changed)));
+        copy(template.path(), cache.root());
+    };
+    let points = killed_at(&cache, 0, &report);
+    assert!(points > 30, "{points}");
+    // Every change of the rescue itself is one of writing; how the discard ends is for the tests of that.
+    let stride = points.div_ceil(16);
+    for point in (1..=points).step_by(usize::try_from(stride).expect("because it is small")) {
+        again();
+        killed_at(&cache, point, &report);
+        let whole = entries(&cache).iter().any(|entry| entry["problem"].is_null());
+        let gone_whole = exists(cache.path_of("a")) || whole || cache.all_leaves("acme/w").len() > 2;
+        assert!(gone_whole, "killed at {point} of {points}: neither the clone nor an entry is there");
+        prune_json(&cache, &["-y", "--rescue"], 0);
+        assert!(!exists(cache.path_of("a")), "killed at {point} of {points}");
+        derelict(&cache, &["restore", &entry_of(&cache, "a")]).finish().expect_code(0);
+        let now = portrait(&cache.path_of("a"), &out);
+        assert_eq!(differences(&before, &now), [""; 0], "killed at {point} of {points}");
+    }
 }
