@@ -71,11 +71,26 @@ impl Book {
     }
 
     /// Brings the store up to the record now, and returns what went wrong, one sentence each. [`Book::record`] does so
-    /// by itself; this is for a start at which a broken store should be told before the first sweep.
+    /// by itself; this is for the start of a daemon, which tells of a broken store before the first sweep.
     pub(crate) fn catch_up(&mut self) -> Vec<String> {
         let mut troubles = Vec::new();
         self.with_store(&mut troubles, "the ledger is not there for now", |_| Ok(()));
         troubles
+    }
+
+    /// When a root was last swept by anybody, as far as a store tells that others write to, too.
+    pub(crate) fn last_swept_by_anybody(&mut self, root: &str) -> Option<Timestamp> {
+        match self.shelf {
+            Shelf::Embedded => return None,
+            Shelf::Postgres { .. } => {}
+        }
+        let mut last = None;
+        // One that cannot be read now is told of when it is written to.
+        self.with_store(&mut Vec::new(), "", |store| {
+            last = store.last(root)?.map(|head| head.began);
+            Ok(())
+        });
+        last
     }
 
     /// Forgets the sweeps that began before `instant` in both places, and returns what went wrong, one sentence each.

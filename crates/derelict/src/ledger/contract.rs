@@ -111,7 +111,8 @@ fn near_misses_have_their_own_view(ledger: &mut dyn Ledger) {
     let saved = directory(b"saved", FateName::RetainedResurrected);
     ledger.record(&sweep(3, vec![directory(b"kept", FateName::RetainedFresh), saved.clone()])).unwrap();
     let told = |filter: &Filter, ledger: &mut dyn Ledger| {
-        let misses = ledger.near_misses(filter).unwrap().into_iter();
+        let near = Filter { fates: Fates::NEAR_MISSES, ..filter.clone() };
+        let misses = ledger.sightings(Place::Anywhere, &near).unwrap().into_iter();
         misses.map(|sighting| (sighting.head.id, sighting.directory.fate)).collect::<Vec<_>>()
     };
     use FateName::{RetainedChanged, RetainedResurrected};

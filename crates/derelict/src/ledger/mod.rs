@@ -220,14 +220,6 @@ pub(crate) trait Ledger: Send {
     /// When the store cannot be written.
     fn forget_before(&mut self, instant: Timestamp) -> anyhow::Result<u64>;
 
-    /// What was planned to go and was saved by the re-check, newest first.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    fn near_misses(&mut self, filter: &Filter) -> anyhow::Result<Vec<Sighting>> {
-        self.sightings(Place::Anywhere, &Filter { fates: Fates::NEAR_MISSES, ..filter.clone() })
-    }
-
     /// The last sweep of a root; `None` when there never was one.
     ///
     /// # Errors

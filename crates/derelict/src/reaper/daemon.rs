@@ -26,6 +26,8 @@ pub(crate) trait Desk: Watcher {
     fn skipped(&self, ticks: u64, ran: Duration);
     /// Somebody else sweeps this root.
     fn standing_by(&self, leader: &str);
+    /// When the root was last swept by anybody, if that is known of others, too.
+    fn last_swept_by_anybody(&self) -> Option<Timestamp>;
 }
 
 /// Set once, seen by everybody who waits.
@@ -55,7 +57,7 @@ impl Ending {
 enum Arrival {
     /// Nobody else was seen to lead it since the start.
     First,
-    /// Somebody else led it, and nobody here knows when that one swept.
+    /// Somebody else led it, and may have ended in the middle of a sweep.
     TookOver,
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn run(assignment: &Assignment, owners: &Owners, desk: &dyn Desk, end
             }
             Led::Ours(ours) => {
                 held = Some(ours);
-                let first = if settled_in { Duration::ZERO } else { first_wait(assignment, arrival, host::now()?) };
+                let first = if settled_in { Duration::ZERO } else { settling_in(assignment, arrival, desk)? };
                 settled_in = true;
                 if first.is_zero() { tick(assignment, owners, desk)? } else { first }
             }
@@ -103,17 +105,30 @@ fn tick(assignment: &Assignment, owners: &Owners, desk: &dyn Desk) -> anyhow::Re
     Ok(wait)
 }
 
-/// How long to wait for the first sweep after a start.
-fn first_wait(assignment: &Assignment, arrival: Arrival, now: Timestamp) -> Duration {
+/// How long to wait for the first sweep after coming to lead.
+fn settling_in(assignment: &Assignment, arrival: Arrival, desk: &dyn Desk) -> anyhow::Result<Duration> {
     // A memory that cannot be read is the sweep's to complain of.
-    let last = Remembered::of(&assignment.path, &assignment.state).last().ok().flatten();
-    match (arrival, last) {
-        (Arrival::TookOver, _) => assignment.interval,
-        (Arrival::First, None) => Duration::ZERO,
-        (Arrival::First, Some(last)) => {
-            let passed = now.seconds().saturating_sub(last.at.seconds());
-            assignment.interval.saturating_sub(Duration::from_secs(u64::try_from(passed).unwrap_or(0)))
-        }
+    let ours = Remembered::of(&assignment.path, &assignment.state).last().ok().flatten().map(|last| last.at);
+    Ok(first_wait(assignment.interval, arrival, ours, desk.last_swept_by_anybody(), host::now()?))
+}
+
+/// An interval from the last sweep. Who took over from somebody else believes only what others tell, too: without that,
+/// or when a sweep was due since, the other one may have removed up to the limits a moment ago.
+fn first_wait(
+    interval: Duration,
+    arrival: Arrival,
+    ours: Option<Timestamp>,
+    anybodys: Option<Timestamp>,
+    now: Timestamp,
+) -> Duration {
+    let left = |last: Timestamp| {
+        let passed = u64::try_from(now.seconds().saturating_sub(last.seconds())).unwrap_or(0);
+        interval.saturating_sub(Duration::from_secs(passed))
+    };
+    match (arrival, anybodys) {
+        (Arrival::First, _) => ours.max(anybodys).map_or(Duration::ZERO, left),
+        (Arrival::TookOver, Some(last)) if !left(last).is_zero() => left(last),
+        (Arrival::TookOver, Some(_) | None) => interval,
     }
 }
 
@@ -139,6 +154,22 @@ mod tests {
         assert_eq!(next(minutes(10), HOUR), (0, minutes(50)));
         assert_eq!(next(minutes(60), HOUR), (1, HOUR));
         assert_eq!(next(minutes(150), HOUR), (2, minutes(30)));
+    }
+
+    #[test]
+    fn the_first_sweep_comes_an_interval_after_the_last_one_of_anybody() {
+        let at = |minutes: i64| Timestamp::new(minutes * 60, 0);
+        let wait = |arrival, ours: Option<i64>, anybodys: Option<i64>| {
+            first_wait(HOUR, arrival, ours.map(at), anybodys.map(at), at(100)).as_secs() / 60
+        };
+        assert_eq!(wait(Arrival::First, None, None), 0, "nobody ever swept");
+        assert_eq!(wait(Arrival::First, Some(30), None), 0);
+        assert_eq!(wait(Arrival::First, Some(60), None), 20);
+        assert_eq!(wait(Arrival::First, Some(30), Some(90)), 50, "somebody else swept since");
+        assert_eq!(wait(Arrival::First, None, Some(90)), 50);
+        assert_eq!(wait(Arrival::TookOver, Some(99), None), 60, "nobody tells when the other one swept");
+        assert_eq!(wait(Arrival::TookOver, Some(30), Some(90)), 50);
+        assert_eq!(wait(Arrival::TookOver, Some(30), Some(30)), 60, "one was due since, and may have been cut off");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use derelict_core::ids::Timestamp;
 use derelict_reclaim::journal::Journal;
 
 use crate::ledger::book::{Book, Shelf};
@@ -38,10 +39,19 @@ impl Keeper {
         Self { book: Mutex::new(Book::new(state, shelf)), retention }
     }
 
+    /// Brings the store up to the record, and says what is wrong with either.
+    pub(crate) fn catch_up(&self) -> Vec<String> {
+        self.book().catch_up()
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // A panic while it was written leaves a torn end, which every reader knows.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps a record, and forgets what is too old. What cannot be kept is told, and never stops a sweep.
     fn keep(&self, record: &SweepRecord) -> Vec<String> {
-        // A panic while it was written leaves a torn end, which every reader knows.
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.book();
         let mut troubles = book.record(record);
         troubles.extend(book.forget_before(record.began.before(self.retention)));
         troubles
@@ -130,6 +140,10 @@ impl Desk for RootDesk<'_> {
     fn skipped(&self, ticks: u64, ran: Duration) {
         log::skipped_tick(&self.assignment.name, ran);
         (0..ticks).for_each(|_| self.telemetry.metrics.skipped_tick(&self.assignment.name));
+    }
+
+    fn last_swept_by_anybody(&self) -> Option<Timestamp> {
+        self.keeper.book().last_swept_by_anybody(&self.assignment.name)
     }
 
     fn standing_by(&self, leader: &str) {

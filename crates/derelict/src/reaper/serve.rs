@@ -47,12 +47,9 @@ pub(crate) fn run(flags: &Serve, host: &Host) -> Result<Exit, Failure> {
         log::listening(server.address());
     }
     let telemetry = Telemetry { heartbeat, metrics, stop };
-    let served = sweep_all(
-        &assigned,
-        &telemetry,
-        &Keeper::new(&state, config.ledger.clone(), config.retention),
-        server.as_ref(),
-    );
+    let keeper = Keeper::new(&state, config.ledger.clone(), config.retention);
+    keeper.catch_up().iter().for_each(|trouble| log::trouble(trouble));
+    let served = sweep_all(&assigned, &telemetry, &keeper, server.as_ref());
     if let Some(server) = server {
         server.stop().map_err(Failure::incomplete)?;
     }

@@ -53,6 +53,11 @@ pub(crate) fn sweep_began(sweep: Sweep<'_>, path: &Path) {
     );
 }
 
+/// Something that an operator should know before any root is swept.
+pub(crate) fn trouble(what: &str) {
+    warn!(target: OURS, "{}", text::sentence(what));
+}
+
 /// Something about a root that an operator should know and that is no fate of a directory.
 pub(crate) fn remark(root: &str, what: &str) {
     info!(target: OURS, root = %text::sentence(root), "{}", text::sentence(what));

@@ -233,8 +233,9 @@ fn a_dry_run_shows_what_would_be_rescued_and_writes_nothing() {
 /// Kills a run before its change of this number, and says before how many it could have been; 0 kills none.
 fn killed_at(cache: &Cache, point: u64, report: &Path) -> u64 {
     let tracer = CRASH.path().to_str().expect("because its name is text");
+    let code = if point == 0 { 0 } else { 137 };
     let (point, told) = (point.to_string(), report.to_str().expect("because its name is text"));
-    cache.run(tracer, &[&point, told, DERELICT, "prune", "-y", "--rescue"]).finish();
+    cache.run(tracer, &[&point, told, DERELICT, "prune", "-y", "--rescue"]).finish().expect_code(code);
     let points = String::from_utf8(read(report)).expect("because it is text");
     remove(report);
     points.split(' ').next().and_then(|points| points.parse().ok()).expect("because it begins with their number")
