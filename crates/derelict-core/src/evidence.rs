@@ -238,6 +238,17 @@ pub struct ChannelReport {
     pub examined: String,
     /// What came out.
     pub answer: Answer,
+    /// Of everything that the answer rests on. Equal prints of two looks mean that the answer still stands.
+    pub fingerprint: Digest,
+}
+
+impl ChannelReport {
+    /// An answer that rests on nothing but what it says.
+    #[must_use]
+    pub fn new(channel: Channel, examined: String, answer: Answer) -> Self {
+        let fingerprint = Digest::of(&(&examined, &answer));
+        Self { channel, examined, answer, fingerprint }
+    }
 }
 
 /// The name of a channel.

@@ -1,6 +1,6 @@
 //! What is written down: the intent before each removal, and the report at the end.
 
-use crate::evidence::Candidate;
+use crate::evidence::{Candidate, Observed, Proof};
 use crate::ids::{Digest, FileIdentity, IntentId, Timestamp};
 use crate::outcome::{Discarded, Fate, Outcome, StopReason, Tally};
 use crate::recheck::Grace;
@@ -27,6 +27,8 @@ pub struct Intent {
     pub plan: Digest,
     /// The digest of the evidence of the re-check.
     pub evidence: Digest,
+    /// What of that says that nothing is lost, channel by channel.
+    pub proof: Observed<Proof>,
     /// The losses accepted by force, if any.
     pub accepted_losses: Option<Digest>,
     /// The instant of the sweep.

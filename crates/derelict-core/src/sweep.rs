@@ -152,6 +152,7 @@ where
         candidate: candidate.clone(),
         plan: terms.approved.plan().digest(),
         evidence: permit.evidence(),
+        proof: evidence.proof.clone(),
         accepted_losses: permit.accepted_losses(),
         at: terms.now,
         disposal: terms.disposal,

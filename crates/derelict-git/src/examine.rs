@@ -273,6 +273,8 @@ impl<'a> Examiner<'a> {
             }
         };
         report.examined(Channel::Tracked, "index entries", index.entries() as u64);
+        report.rests_on(Channel::Tracked, &index.print());
+        report.rests_on(Channel::Tracked, head.as_ref().map_or(&[], |head| head.as_slice()));
         let unmerged = index.unmerged();
         for path in &unmerged {
             report.loss(Channel::Tracked, || format!("unmerged: {}", shown(path)), &[path]);

@@ -12,7 +12,7 @@ use gix_object::Kind;
 
 use crate::commits::{Commit, Peeled, difference};
 use crate::containment::Containment;
-use crate::proof::Channel;
+use crate::proof::{Channel, print_of_ref};
 use crate::refs::{Head, Reflog, Refs, parse_id, pseudo_refs, read_head, read_limited, reflogs};
 use crate::report::{Report, shown};
 use crate::repository::{Objects, Repository};
@@ -95,7 +95,14 @@ impl History {
         tips.of_adrift(adrift, &repo.objects);
         let Tips { tips, unreadable, .. } = tips;
         report.examined(Channel::Commits, "refs", self.refs.direct.len() as u64);
-        report.examined(Channel::Commits, "saved tips", self.saved.tips().len() as u64);
+        let refs = |tags| self.refs.direct.iter().filter(move |(name, _)| name.starts_with(b"refs/tags/") == tags);
+        let prints = |tags| refs(tags).map(|(name, id)| print_of_ref(name, id));
+        let saved = self.saved.tips();
+        report.rests_on_met(Channel::Commits, prints(false).chain(saved.iter().map(|id| print_of_ref(b"saved", id))));
+        report.rests_on_met(Channel::Tags, prints(true));
+        let logged = self.logs.iter().flat_map(|log| log.objects.iter().map(|id| print_of_ref(&log.name, id)));
+        report.rests_on_met(Channel::Reflog, logged.chain(adrift.iter().map(|id| print_of_ref(b"adrift", id))));
+        report.examined(Channel::Commits, "saved tips", saved.len() as u64);
         report.examined(Channel::Reflog, "reflogs", self.logs.len() as u64);
         unreadable.iter().for_each(|why| report.unknown(Channel::Commits, why));
         match self.saved.doubts(MOST_COMMITS) {

@@ -64,6 +64,13 @@ impl Index {
         self.file.entry(entry).path(&self.file)
     }
 
+    /// What changes whenever git writes it.
+    pub(crate) fn print(&self) -> Vec<u8> {
+        let (seconds, nanoseconds) = self.written;
+        let checksum = self.file.checksum().map_or_else(Vec::new, |checksum| checksum.as_slice().to_vec());
+        [checksum, seconds.to_le_bytes().to_vec(), nanoseconds.to_le_bytes().to_vec()].concat()
+    }
+
     /// The entry of a path, if it has one that is merged.
     pub(crate) fn position(&self, path: &[u8]) -> Option<usize> {
         self.file.entry_index_by_path(path.as_bstr()).ok()

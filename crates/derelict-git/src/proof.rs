@@ -3,6 +3,8 @@
 
 use sha2::Digest as _;
 
+use crate::stat::Stat;
+
 /// What was found out about one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Examination {
@@ -28,6 +30,8 @@ pub struct ChannelReport {
     pub examined: String,
     /// What came out.
     pub answer: Answer,
+    /// Of everything that the answer rests on: the same as long as nothing of that was written.
+    pub fingerprint: [u8; 32],
 }
 
 /// The three answers.
@@ -150,6 +154,10 @@ struct Found {
     examined: Vec<(&'static str, u64)>,
     losses: Losses,
     unknown: Vec<String>,
+    /// What was read, in the order in which it was.
+    read: sha2::Sha256,
+    /// What was met on the walk, in any order.
+    met: u64,
 }
 
 #[derive(Debug, Default)]
@@ -167,6 +175,19 @@ impl Findings {
             Some((_, sum)) => *sum += count,
             None => examined.push((what, count)),
         }
+    }
+
+    /// The answer rests on this.
+    pub(crate) fn rests_on(&mut self, channel: Channel, content: &[u8]) {
+        let read = &mut self.channels.entry(channel).or_default().read;
+        read.update((content.len() as u64).to_le_bytes());
+        read.update(content);
+    }
+
+    /// The answer rests on what the walk met, which comes in any order: see [`print_of`].
+    pub(crate) fn rests_on_met(&mut self, channel: Channel, met: u64) {
+        let sum = &mut self.channels.entry(channel).or_default().met;
+        *sum = sum.wrapping_add(met);
     }
 
     /// Something would be lost. `content` is whatever tells this content from a later one.
@@ -232,11 +253,41 @@ impl Found {
         let examined = self.examined.iter().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>();
         let examined = if examined.is_empty() { "none present".to_owned() } else { examined.join(", ") };
         let losses = self.losses.sorted();
+        let mut print = sha2::Sha256::new();
+        print.update(examined.as_bytes());
+        print.update(self.read.finalize());
+        print.update(self.met.to_le_bytes());
+        losses.iter().for_each(|loss| print.update(loss.fingerprint));
+        self.unknown.iter().for_each(|why| print.update(why.as_bytes()));
         let answer = match (self.unknown.is_empty(), losses.is_empty()) {
             (false, _) => Answer::Unknown(self.unknown),
             (true, false) => Answer::Losses(losses),
             (true, true) => Answer::Nothing,
         };
-        ChannelReport { channel: channel.name(), examined, answer }
+        ChannelReport { channel: channel.name(), examined, answer, fingerprint: print.finalize().into() }
     }
+}
+
+/// What changes whenever an entry is written, replaced or given another mode: cheap, for there are many, and such that
+/// the sum over many tells each of them. It guards against chance, not against somebody who sets clocks.
+pub(crate) fn print_of(stat: &Stat) -> u64 {
+    let (seconds, nanoseconds) = stat.ctime;
+    [stat.ino, seconds.unsigned_abs(), u64::from(nanoseconds), stat.size, u64::from(stat.mode)]
+        .into_iter()
+        .fold(stat.dev, mixed)
+}
+
+/// The same of a name and the object that it names.
+pub(crate) fn print_of_ref(name: &[u8], id: &gix_hash::oid) -> u64 {
+    let parts = name.chunks(8).chain(id.as_bytes().chunks(8));
+    parts.fold(0, |print, part| {
+        let mut bytes = [0; 8];
+        bytes[..part.len()].copy_from_slice(part);
+        mixed(print, u64::from_le_bytes(bytes))
+    })
+}
+
+fn mixed(print: u64, part: u64) -> u64 {
+    let mixed = (print ^ part).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
 }

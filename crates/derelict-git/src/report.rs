@@ -43,6 +43,17 @@ impl<'f> Report<'f> {
         self.findings.allowed(|| place.prefixed(&what()), content);
     }
 
+    /// The answer rests on this, read in this order.
+    pub(crate) fn rests_on(&mut self, channel: Channel, content: &[u8]) {
+        self.findings.rests_on(self.place.channel(channel), content);
+    }
+
+    /// The answer rests on what was met, in any order.
+    pub(crate) fn rests_on_met(&mut self, channel: Channel, met: impl IntoIterator<Item = u64>) {
+        let sum = met.into_iter().fold(0_u64, u64::wrapping_add);
+        self.findings.rests_on_met(self.place.channel(channel), sum);
+    }
+
     pub(crate) fn unknown(&mut self, channel: Channel, why: &str) {
         let why = self.place.prefixed(why);
         self.findings.unknown(self.place.channel(channel), why);

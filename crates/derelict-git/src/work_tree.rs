@@ -18,7 +18,7 @@ use crate::examine::{Examiner, join};
 use crate::ignore::{IGNORE_BYTES, IsDir, Rules};
 use crate::index::{ByStat, Found, Index};
 use crate::lfs::{POINTER_BYTES, Pointer};
-use crate::proof::{Channel, Purely, Remade};
+use crate::proof::{Channel, Purely, Remade, print_of};
 use crate::rebuildable::{is_precious, is_rebuildable_file};
 use crate::refs::read_limited;
 use crate::report::{Place, Report, shown};
@@ -98,9 +98,9 @@ pub(crate) fn walk_work_tree(
     let converts = repo.and_then(|repo| repo.settings.autocrlf).or(users.autocrlf).unwrap_or(false);
     let line_endings = if converts { LineEndings::Converted } else { LineEndings::Kept };
     let heaps = Vec::new();
-    let looked = [0; 2];
+    let (looked, prints) = ([0; 2], [0; 3]);
     let mut visit =
-        WorkTree { examiner, place, git, base, index, rules, attributes, heaps, line_endings, looked, known };
+        WorkTree { examiner, place, git, base, index, rules, attributes, heaps, line_endings, looked, prints, known };
     walk(dir, prefix, top, &mut visit);
     visit.finish();
 }
@@ -119,6 +119,8 @@ struct WorkTree<'w, 'a> {
     line_endings: LineEndings,
     /// Untracked and ignored entries that were looked at.
     looked: [u64; 2],
+    /// Of what was met among tracked, untracked and ignored files.
+    prints: [u64; 3],
     /// The kind of object names, what is saved of the repository, and what is looked for there.
     known: Option<(gix_hash::Kind, &'w Saved, &'w mut Doubts)>,
 }
@@ -418,6 +420,8 @@ impl WorkTree<'_, '_> {
                 self.report().loss(Channel::Tracked, || what, &[&path]);
             }
         }
+        let met = [Channel::Tracked, Channel::Untracked, Channel::Ignored].into_iter().zip(self.prints);
+        met.for_each(|(channel, print)| self.report().rests_on_met(channel, [print]));
         let [untracked, ignored] = self.looked;
         self.report().examined(Channel::Untracked, "untracked files", untracked);
         self.report().examined(Channel::Ignored, "ignored files", ignored);
@@ -461,6 +465,12 @@ impl Visit for WorkTree<'_, '_> {
         if at.path == self.git || (at.path == KEEP_MARKER && matches!(self.place, Place::Top) && is_only_a_marker(at)) {
             return;
         }
+        let channel = match &frame.mode {
+            Mode::Tracked(_) => 0,
+            Mode::Untracked(_) => 1,
+            Mode::Ignored(_) | Mode::Rebuildable(_) => 2,
+        };
+        self.prints[channel] = self.prints[channel].wrapping_add(print_of(&at.stat));
         match &frame.mode {
             Mode::Tracked(range) => self.tracked_leaf(at, &range.clone()),
             Mode::Untracked(heap) => self.untracked_leaf(at, *heap),

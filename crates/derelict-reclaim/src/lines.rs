@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use derelict_core::evidence::Candidate;
+use derelict_core::evidence::{Answer, Candidate, Observed, Proof};
 use derelict_core::ids::{Digest, FileIdentity, IntentId, Timestamp, WorkspaceName};
 use derelict_core::outcome::{Discarded, Fate, FateName, Outcome, Refusal, Release};
 use derelict_core::recheck::Grace;
@@ -85,7 +85,22 @@ pub(crate) fn intent_line(id: IntentId, intent: &Intent, journal: &JournalId) ->
     let mut line = intent_value("intent", intent);
     line["intent"] = json!(id.0);
     line["trash"] = json!(trash.to_string());
+    line["proof"] = proof_value(&intent.proof);
     line
+}
+
+/// `[channel, what was examined, answer, fingerprint]` for each; losses are the answer where there are some.
+fn proof_value(proof: &Observed<Proof>) -> Value {
+    let Observed::Known(proof) = proof else { return Value::Null };
+    let channel = proof.channels.iter().map(|report| {
+        let answer = match &report.answer {
+            Answer::Nothing => json!("nothing"),
+            Answer::Losses(losses) => losses.iter().map(|loss| json!(loss.what)).collect(),
+            Answer::Unknown(_) => json!("unknown"),
+        };
+        json!([report.channel.0, report.examined, answer, report.fingerprint.to_string()])
+    });
+    channel.collect()
 }
 
 /// An intent that stood in a trash name, and how it ended. No line before this one knows of it.
@@ -361,7 +376,8 @@ mod tests {
         let candidate = Candidate { name, path, below_root, identity };
         let (at, frees) = (Timestamp::new(9, 9), freed_together([]));
         let disposal = Disposal::Discard;
-        Intent { candidate, plan: digest, evidence: digest, accepted_losses: None, at, disposal, frees }
+        let proof = Observed::Known(Proof::of(Vec::new()));
+        Intent { candidate, plan: digest, evidence: digest, proof, accepted_losses: None, at, disposal, frees }
     }
 
     fn read_back(intent: &Intent) -> IntentLine {

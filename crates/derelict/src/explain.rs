@@ -15,7 +15,7 @@ use crate::estate::{Estate, Found};
 use crate::exit::{Exit, Failure};
 use crate::host::Host;
 use crate::out::Out;
-use crate::{cli, json, text, words};
+use crate::{cli, json, proof, text, words};
 
 /// Room for the name of a signal or a channel.
 const LABEL_COLUMNS: usize = 14;
@@ -115,24 +115,16 @@ fn uses(out: &mut Out, evidence: &Evidence) {
 }
 
 fn channel(out: &mut Out, report: &ChannelReport) {
-    let items = answer(&report.answer).1;
+    let items = proof::answer(&report.answer).1;
     let summary = match &report.answer {
         Answer::Nothing => "nothing would be lost".into(),
         Answer::Losses(losses) => text::count(losses.count() as u64, text::LOSS),
         Answer::Unknown(_) => "could not tell".into(),
     };
-    item(out, report.channel.0, &format!("{}: {summary}", report.examined));
+    let print = proof::short(&report.fingerprint);
+    item(out, report.channel.0, &format!("{}: {summary} ({print})", report.examined));
     for what in items {
         item(out, "", &what);
-    }
-}
-
-/// The answer's name and what it names.
-fn answer(answer: &Answer) -> (&'static str, Vec<String>) {
-    match answer {
-        Answer::Nothing => ("nothing", Vec::new()),
-        Answer::Losses(losses) => ("losses", losses.iter().map(|loss| loss.what.clone()).collect()),
-        Answer::Unknown(reasons) => ("unknown", reasons.iter().cloned().collect()),
     }
 }
 
@@ -152,7 +144,7 @@ fn evidence(evidence: &Evidence) -> Value {
         },
         "uses_unknown": unknown(&evidence.uses),
         "channels": match &evidence.proof {
-            Observed::Known(proof) => proof.channels.iter().map(channel_json).collect(),
+            Observed::Known(proof) => proof::channels(proof),
             Observed::Unknown(_) => Value::Null,
         },
         "channels_unknown": unknown(&evidence.proof),
@@ -200,11 +192,6 @@ fn claim_json(claim: &Claim) -> Value {
     json!({ "owner": claim.owner.0, "at": at, "where": place, "lease": lease })
 }
 
-fn channel_json(report: &ChannelReport) -> Value {
-    let (answer, items) = answer(&report.answer);
-    json!({ "channel": report.channel.0, "examined": report.examined, "answer": answer, "items": items })
-}
-
 #[cfg(test)]
 mod tests {
     use derelict_core::evidence::{Blind, Channel, Holder, Loss, Proof, Signal};
@@ -224,8 +211,7 @@ mod tests {
         ];
         let channel = Channel("untracked");
         let loss = Loss { channel, what: "untracked: notes".into(), fingerprint: Digest::of_bytes(b"") };
-        let report =
-            ChannelReport { channel, examined: "12 entries".into(), answer: Answer::Losses(NonEmpty::of(loss)) };
+        let report = ChannelReport::new(channel, "12 entries".into(), Answer::Losses(NonEmpty::of(loss)));
         let evidence = Evidence::new(
             sources,
             Observed::Known(Timestamp::new(0, 0)),
@@ -243,7 +229,7 @@ mod tests {
   verdict       unsaved
   rule          5 of 6: nobody owns it, and it holds the only copy of something
   because       changed: pixi.lock
-  would change  save that elsewhere, or let it go with --force
+  would change  save that elsewhere, or let it go with --rescue or --force
   frees         up to 1.0 KiB, 3 inodes
 
 Evidence
@@ -252,7 +238,7 @@ Evidence
   touched       1970-01-01 00:00:00 UTC
   layout        none is prescribed
   use           somebody holds a lock on the directory
-  untracked     12 entries: 1 loss
+  untracked     12 entries: 1 loss (aa555e5c5392)
                 untracked: notes
 ";
         assert_eq!(shown, expected);
@@ -265,7 +251,8 @@ Evidence
         assert_eq!(value["sources"][0], json!({ "source": "devpod", "claims": [claim], "unknown": null }));
         assert_eq!(value["sources"][1]["claims"], Value::Null);
         assert_eq!(value["sources"][1]["unknown"], "metadata.json line 3: not JSON");
-        let channel = json!({ "channel": "untracked", "examined": "12 entries", "answer": "losses", "items": ["untracked: notes"] });
+        let channel = json!({ "channel": "untracked", "examined": "12 entries", "answer": "losses", "items": ["untracked: notes"],
+            "fingerprint": "aa555e5c5392bffe76847efd696f7c14f4681dae22cf7e7d1b9f27912ae2bce7" });
         assert_eq!(value["channels"], json!([channel]));
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::aftermath::Aftermath;
 use crate::exit::Exit;
 use crate::findings::{AlarmAnswer, Findings};
-use crate::{quarantine, words};
+use crate::{proof, quarantine, words};
 
 /// The version of every object printed here. It rises when a field changes its meaning or goes.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -156,6 +156,7 @@ fn row(judged: &Judged, promotion: Promotion) -> Value {
         "forced": promotion == Promotion::Forced,
         "rescued_first": promotion == Promotion::Rescued,
         "allowed": words::allowed(&judged.evidence),
+        "proof": proof::of(&judged.evidence),
         "size": size(&judged.size.freed_alone()),
     })
 }
@@ -243,7 +244,8 @@ mod tests {
         let value = prune(&found, None, Exit::Incomplete);
         let removal = json!({
             "path": "/c/repos/acme/api/a", "name": "a", "verdict": "clean", "forced": false,
-                "rescued_first": false, "allowed": [], "remedy": null,
+                "rescued_first": false, "allowed": [],
+                "proof": [], "remedy": null,
             "reasons": ["nobody owns or uses it, and nothing in it is the only copy"],
             "size": { "bytes": 10, "inodes": 3, "completeness": "exact" },
         });

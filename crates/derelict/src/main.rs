@@ -20,6 +20,7 @@ mod last_sweep;
 mod ledger;
 mod out;
 mod progress;
+mod proof;
 mod prune;
 mod quarantine;
 mod reaper;

@@ -56,7 +56,9 @@ pub(crate) fn remedy(verdict: &Verdict) -> Option<String> {
         Verdict::Disputed(_) => Some("mend the records so that they agree; not even --force removes it".into()),
         Verdict::Undetermined(blinds) => Some(seen_when(blinds.first().signal).into()),
         Verdict::Orphaned(Orphan::Held(holds)) => Some(let_go_when(holds.first())),
-        Verdict::Orphaned(Orphan::Unsaved(_)) => Some("save that elsewhere, or let it go with --force".into()),
+        Verdict::Orphaned(Orphan::Unsaved(_)) => {
+            Some("save that elsewhere, or let it go with --rescue or --force".into())
+        }
         Verdict::Orphaned(Orphan::Clean) => None,
     }
 }

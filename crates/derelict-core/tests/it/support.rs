@@ -33,7 +33,7 @@ pub(crate) fn loss(what: &str) -> Loss {
 }
 
 pub(crate) fn answer(answer: Answer) -> Proof {
-    Proof::of(vec![ChannelReport { channel: Channel("untracked"), examined: "1 file".into(), answer }])
+    Proof::of(vec![ChannelReport::new(Channel("untracked"), "1 file".into(), answer)])
 }
 
 /// The parts of evidence, all of them saying "clean orphan", to be changed one by one.

@@ -346,7 +346,7 @@ fn evidence(seen: Seen) -> Evidence {
         let what = format!("work {}", seen.work);
         Told::Losses(NonEmpty::of(Loss { channel, fingerprint: Digest::of(&what), what }))
     };
-    let proof = Proof::of(vec![ChannelReport { channel, examined: "2 files".into(), answer: told }]);
+    let proof = Proof::of(vec![ChannelReport::new(channel, "2 files".into(), told)]);
     let rewritten = Blind { signal: Signal::Unsaved, why: "something was written after the last look".into() };
     Evidence::new(
         vec![SourceReport { source, claims: Observed::Known(if seen.claimed { vec![claim] } else { Vec::new() }) }],

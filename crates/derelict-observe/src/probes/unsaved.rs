@@ -35,7 +35,8 @@ fn report(report: derelict_git::ChannelReport) -> ChannelReport {
             unknown(NonEmpty::from_vec(reasons), "could not tell, and gave no reason")
         }
     };
-    ChannelReport { channel, examined: report.examined, answer }
+    let fingerprint = Digest::from_bytes(report.fingerprint);
+    ChannelReport { channel, examined: report.examined, answer, fingerprint }
 }
 
 fn losses_of(channel: Channel, losses: Vec<derelict_git::Loss>) -> Answer {
@@ -60,7 +61,8 @@ mod tests {
     use super::*;
 
     fn answered(answer: derelict_git::Answer) -> Answer {
-        report(derelict_git::ChannelReport { channel: "untracked", examined: "1 file".into(), answer }).answer
+        let (examined, fingerprint) = ("1 file".into(), [7; 32]);
+        report(derelict_git::ChannelReport { channel: "untracked", examined, answer, fingerprint }).answer
     }
 
     #[test]

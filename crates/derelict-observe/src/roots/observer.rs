@@ -408,7 +408,7 @@ fn locked(table: &SharedTable) -> MutexGuard<'_, Box<dyn OwnerTable>> {
 /// What the operator declared: what lies in the expected entries may go with its owner.
 fn expendable() -> Proof {
     let examined = "the expected entries, which the root declares to be expendable".to_owned();
-    Proof::of(vec![ChannelReport { channel: Channel("layout"), examined, answer: Answer::Nothing }])
+    Proof::of(vec![ChannelReport::new(Channel("layout"), examined, Answer::Nothing)])
 }
 
 fn unknown<T>(signal: Signal, why: &str) -> Observed<T> {

@@ -156,7 +156,8 @@ impl<F: FnMut(&Candidate)> Observe for FindsNothing<F> {
 pub(crate) fn intent(candidate: Candidate, accepted_losses: Option<Digest>) -> Intent {
     let digest = Digest::of_bytes(b"x");
     let (at, disposal, frees) = (NOW, Disposal::Discard, freed_together([]));
-    Intent { candidate, plan: digest, evidence: digest, accepted_losses, at, disposal, frees }
+    let proof = Observed::Known(Proof::of(Vec::new()));
+    Intent { candidate, plan: digest, evidence: digest, proof, accepted_losses, at, disposal, frees }
 }
 
 pub(crate) fn clean() -> Evidence {

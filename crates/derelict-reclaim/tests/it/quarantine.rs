@@ -116,7 +116,7 @@ fn owned() -> Evidence {
 
 fn evidence(claims: Observed<Vec<Claim>>, answer: Answer) -> Evidence {
     let source = SourceReport { source: SourceId("test".into()), claims };
-    let channel = ChannelReport { channel: Channel("untracked"), examined: "1 file".into(), answer };
+    let channel = ChannelReport::new(Channel("untracked"), "1 file".into(), answer);
     let proof = Observed::Known(Proof::of(vec![channel]));
     let touched = Observed::Known(Timestamp::new(0, 0));
     Evidence::new(vec![source], touched, Observed::Known(Layout::Any), Observed::Known(Vec::new()), proof)

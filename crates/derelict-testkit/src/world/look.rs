@@ -92,7 +92,7 @@ pub(crate) fn proof(ground: &Ground, ino: Ino) -> Proof {
     });
     let answer = NonEmpty::from_vec(losses.collect()).map_or(Answer::Nothing, Answer::Losses);
     let examined = format!("{} files", ground.trees[&ino].entries.len());
-    Proof::of(vec![ChannelReport { channel: CHANNEL, examined, answer }])
+    Proof::of(vec![ChannelReport::new(CHANNEL, examined, answer)])
 }
 
 /// The proof of a tree in which something was written since it was made.

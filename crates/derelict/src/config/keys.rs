@@ -99,7 +99,12 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key("ledger.url_env", Kind::Text, None, "The environment variable that holds the ledger's `postgres://` URL."),
     key("ledger.url_file", Kind::Path, None, "The file that holds it."),
-    key("ledger.schema", Kind::Text, Some(crate::ledger::postgres::SCHEMA), "The PostgreSQL schema of the ledger, which is ours alone."),
+    key(
+        "ledger.schema",
+        Kind::Text,
+        Some(crate::ledger::postgres::SCHEMA),
+        "The PostgreSQL schema of the ledger, which is ours alone.",
+    ),
     key("ledger.retention", Kind::Span(DAY, LONGEST), Some("180d"), "How long sweeps are remembered."),
     key(
         "floors.idle",

@@ -12,7 +12,7 @@ use crate::json::{SCHEMA_VERSION, path};
 use crate::ledger::Head;
 use crate::out::Out;
 use crate::reaper::record::DirectoryRecord;
-use crate::text;
+use crate::{proof, text};
 
 /// Prints the answer.
 pub(super) fn print(mut answer: Answer<'_>, out: &mut Out) -> Exit {
@@ -99,5 +99,6 @@ fn directory(sweep: &str, directory: &DirectoryRecord) -> Value {
         "entries": directory.entries,
         "bytes": directory.bytes,
         "intent": directory.intent,
+        "proof": proof::parsed(directory.proof.as_deref()),
     })
 }

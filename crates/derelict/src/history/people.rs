@@ -9,7 +9,7 @@ use crate::history::{Answer, Asked, Older, rule, sightings};
 use crate::ledger::{Fates, Head, Sighting};
 use crate::out::{Out, Paint};
 use crate::reaper::record::DirectoryRecord;
-use crate::text;
+use crate::{proof, text};
 
 /// Every fate, in the order of reports.
 static ALL: [FateName; FateName::ALL.len()] = FateName::ALL;
@@ -166,6 +166,7 @@ fn details(out: &mut Out, directory: &DirectoryRecord) {
     if let Some(intent) = directory.intent {
         item(out, "intent", &format!("{intent} in the journal"));
     }
+    proof::lines(directory.proof.as_deref()).iter().for_each(|(channel, found)| item(out, channel, found));
 }
 
 /// Directories of several sweeps, each with its sweep.

@@ -90,9 +90,11 @@ pub(crate) fn write_directory(sink: &mut impl Write, id: &str, directory: &Direc
     maybe_time(sink, directory.touched)?;
     write!(sink, ",\"entries\":{},\"bytes\":{},\"intent\":", directory.entries, directory.bytes)?;
     match directory.intent {
-        Some(intent) => writeln!(sink, "{intent}}}"),
-        None => sink.write_all(b"null}\n"),
+        Some(intent) => write!(sink, "{intent}")?,
+        None => sink.write_all(b"null")?,
     }
+    // It is JSON already.
+    writeln!(sink, ",\"proof\":{}}}", directory.proof.as_deref().unwrap_or("null"))
 }
 
 /// The line that completes the sweep `id` of so many directories; the same bytes for the same sweep.
@@ -192,6 +194,7 @@ fn directory(line: Fields<'_>) -> Result<DirectoryRecord, NotALine> {
         entries: line.number("entries")?,
         bytes: line.number("bytes")?,
         intent: line.maybe("intent", |line| line.number("intent"))?,
+        proof: line.maybe("proof", |line| Ok(line.0["proof"].to_string()))?,
     })
 }
 

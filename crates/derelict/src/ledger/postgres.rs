@@ -72,6 +72,7 @@ const MIGRATIONS: [&str; VERSION as usize] = [r#"
         entries bigint NOT NULL,
         bytes bigint NOT NULL,
         intent bigint,
+        proof text,
         PRIMARY KEY (sweep, place)
     );
     CREATE INDEX directories_by_path ON {schema}.directories (path);
@@ -242,7 +243,7 @@ impl Sql for Postgres {
         let sql = format!(
             "INSERT INTO {}.directories (sweep, place, {DIRECTORY_COLUMNS}) SELECT $1::bigint, * FROM unnest(\
              $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::bytea[], $7::bigint[], $8::bigint[], \
-             $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])",
+             $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[])",
             self.schema
         );
         let mut first = 0_i64;
@@ -260,7 +261,8 @@ impl Sql for Postgres {
             let entries = all(some, |one| one.entries.cast_signed());
             let bytes = all(some, |one| one.bytes.cast_signed());
             let intents = all(some, |one| one.intent.map(u64::cast_signed));
-            let parameters: [&(dyn ToSql + Sync); 13] = [
+            let proofs = all(some, |one| one.proof.as_deref());
+            let parameters: [&(dyn ToSql + Sync); 14] = [
                 &sweep,
                 &places,
                 &paths,
@@ -274,6 +276,7 @@ impl Sql for Postgres {
                 &entries,
                 &bytes,
                 &intents,
+                &proofs,
             ];
             self.run(&sql, &parameters).context("cannot write the ledger")?;
         }

@@ -38,6 +38,7 @@ pub(crate) fn directory(name: &[u8], fate: FateName) -> DirectoryRecord {
         entries: 12,
         bytes: u64::MAX,
         intent: None,
+        proof: None,
     }
 }
 
@@ -66,6 +67,7 @@ pub(crate) fn three() -> [SweepRecord; 3] {
     all[13].intent = Some(u64::MAX);
     let mut odd = directory(b"a\xff\n\"", FateName::Removed);
     (odd.last_used, odd.touched, odd.bytes) = (None, None, 0);
+    odd.proof = Some(r#"[{"channel":"untracked","items":["new: \u0000\""]}]"#.into());
     let other = SweepRecord {
         root: "odd \"root\"".into(),
         path: PathBuf::from(OsStr::from_bytes(b"/srv/\xfe")),

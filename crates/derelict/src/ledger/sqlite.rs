@@ -77,6 +77,7 @@ const MIGRATIONS: [&str; VERSION as usize] = ["
         entries INTEGER NOT NULL,
         bytes INTEGER NOT NULL,
         intent INTEGER,
+        proof TEXT,
         PRIMARY KEY (sweep, place)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX directories_by_path ON directories (path);
@@ -258,7 +259,7 @@ impl Sql for Sqlite {
     fn insert_directories(&mut self, sweep: i64, directories: &[DirectoryRecord]) -> anyhow::Result<()> {
         let sql = format!(
             "INSERT INTO main.directories (sweep, place, {DIRECTORY_COLUMNS}) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
         );
         let insert = || {
             let mut statement = self.connection.prepare(&sql)?;
@@ -279,6 +280,7 @@ impl Sql for Sqlite {
                     directory.entries.cast_signed(),
                     directory.bytes.cast_signed(),
                     directory.intent.map(u64::cast_signed),
+                    directory.proof,
                 ])?;
             }
             Ok(())

@@ -55,7 +55,7 @@ const SWEEP_COLUMNS: &str = "id, root, path, mode, began, began_ns, ended, ended
 
 /// The columns of a directory, in the order in which they are written and read, after its sweep and its place in it.
 pub(crate) const DIRECTORY_COLUMNS: &str =
-    "path, fate, why, evidence, last_used, last_used_ns, touched, touched_ns, entries, bytes, intent";
+    "path, fate, why, evidence, last_used, last_used_ns, touched, touched_ns, entries, bytes, intent, proof";
 
 /// The store over a database.
 #[derive(Debug)]
@@ -298,6 +298,7 @@ fn directory(row: &mut Row) -> anyhow::Result<DirectoryRecord> {
         entries: row.unsigned()?,
         bytes: row.unsigned()?,
         intent: row.maybe(Row::unsigned)?,
+        proof: row.maybe(Row::text)?,
     })
 }
 

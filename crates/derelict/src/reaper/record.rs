@@ -101,6 +101,8 @@ pub(crate) struct DirectoryRecord {
     pub(crate) bytes: u64,
     /// The number of the intent in the journal, if one was written.
     pub(crate) intent: Option<u64>,
+    /// The proof that nothing of a checkout is lost, channel by channel, as JSON; `None` where none was examined.
+    pub(crate) proof: Option<String>,
 }
 
 impl SweepRecord {

@@ -16,7 +16,7 @@ use derelict_reclaim::recover::Recovered;
 
 use crate::reaper::record::{Amount, DirectoryRecord, Stop, SweepRecord};
 use crate::reaper::sweeping::{Assignment, Leftovers, Swept};
-use crate::{text, words};
+use crate::{proof, text, words};
 
 /// As many digits of a digest as tell sweeps of one second apart.
 const ID_DIGITS: usize = 8;
@@ -131,6 +131,7 @@ fn directory(judged: &Judged, settled: Settled, cutoff: Timestamp) -> DirectoryR
         entries,
         bytes,
         intent: settled.intent.map(|intent| intent.0),
+        proof: proof::of_checkout(&judged.evidence),
     }
 }
 
@@ -179,6 +180,7 @@ fn expired_directory(expired: &Expired) -> DirectoryRecord {
         entries,
         bytes,
         intent: Some(expired.set_aside.intent.0),
+        proof: None,
     }
 }
 
@@ -195,6 +197,7 @@ fn untold_directory(untold: &Untold) -> DirectoryRecord {
         entries: untold.discarded.entries,
         bytes: untold.discarded.bytes,
         intent: Some(untold.intent.0),
+        proof: None,
     }
 }
 
@@ -255,6 +258,7 @@ fn recovered_directory(recovered: &Recovered) -> Option<DirectoryRecord> {
         entries,
         bytes,
         intent: None,
+        proof: None,
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::out::{Out, Paint};
 use crate::reaper::record::{DirectoryRecord, Mode, SweepRecord};
-use crate::{json, text};
+use crate::{json, proof, text};
 
 /// How much of a report is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +152,7 @@ fn directory(directory: &DirectoryRecord) -> Value {
         "entries": directory.entries,
         "bytes": directory.bytes,
         "intent": directory.intent,
+        "proof": proof::parsed(directory.proof.as_deref()),
     })
 }
 

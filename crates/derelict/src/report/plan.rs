@@ -246,7 +246,7 @@ Would remove 2 directories, which frees up to 5.0 KiB (6 inodes)
 
 Kept 2 directories
   1 unsaved: nobody owns them, and they hold the only copy of something
-     2.0 KiB  acme/api/dirty  changed: pixi.lock — save that elsewhere, or let it go with --force
+     2.0 KiB  acme/api/dirty  changed: pixi.lock — save that elsewhere, or let it go with --rescue or --force
   1 referenced: a living owner opens them
         10 B  acme/api/live   devpod: api-live opens it — stays until devpod no longer lists api-live
 ";

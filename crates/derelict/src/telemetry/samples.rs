@@ -69,5 +69,6 @@ pub(super) fn directory(path: &str, fate: FateName) -> DirectoryRecord {
         entries: 100,
         bytes: 1 << 20,
         intent: Some(7),
+        proof: None,
     }
 }
