@@ -42,6 +42,10 @@ pub(crate) fn build_and_run(options: &[&str]) -> anyhow::Result<()> {
     };
     build(&["--package", "derelict", "--package", "xtask"])?;
     let mut variables = Vec::new();
+    if options.first() == Some(&"proof") {
+        build(&["--package", "derelict-git", "--example", "examine"])?;
+        variables.push(("TMPDIR", IN_MEMORY));
+    }
     if options.first() == Some(&"reaper") {
         build(&["--package", "derelict-observe", "--example", "owner_rows"])?;
         variables.push(("TMPDIR", IN_MEMORY));

@@ -21,6 +21,12 @@ pub(crate) fn run(cache: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The same for one clone.
+pub(crate) fn of_clone(clone: &Path) -> anyhow::Result<()> {
+    println!("{} index entries looked at, {} directories listed", look_at_index(clone)?, list(clone)?);
+    Ok(())
+}
+
 fn clones(below: &Path, levels: u32, found: &mut dyn FnMut(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     if levels == 0 {
         return if below.file_name().is_some_and(|name| name == ".bare") { Ok(()) } else { found(below) };

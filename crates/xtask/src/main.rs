@@ -6,6 +6,7 @@ mod discarding;
 mod floor;
 mod manners;
 mod measure;
+mod proof_bench;
 mod reaper_bench;
 mod reaper_floor;
 mod reaper_tree;
@@ -23,6 +24,7 @@ chores:
   bench [--runs N] [--cache-script S]  how fast `prune` answers, beside what the file system allows
   bench reaper [--runs N] [--only ROWS]
                                        the same for unattended sweeps; ROWS is live, large or owners
+  bench proof [--runs N]               what the proof that nothing is lost costs, beside git
   bench discard [--runs N]             how fast a tree is removed, beside `rm -rf` and others
   bench pace [--seconds N]             what others feel meanwhile, on a slow file system";
 
@@ -35,7 +37,9 @@ fn main() -> ExitCode {
         ["bench", options @ ..] => bench::build_and_run(options),
         // Those below are started by `bench`, in a release build.
         ["measure", "reaper", options @ ..] => reaper_bench::run(options),
+        ["measure", "proof", options @ ..] => proof_bench::run(options),
         ["measure", options @ ..] => bench::run(options),
+        ["floor", "--clone", clone] => floor::of_clone(clone.as_ref()),
         ["floor", cache] => floor::run(cache.as_ref()),
         ["sweep", cache, state, courtesy, per_second] => {
             sweep::run(cache.as_ref(), state.as_ref(), courtesy, per_second)

@@ -24,7 +24,7 @@ fn id(hour: i64) -> String {
 fn directory(hour: i64, path: Value, fate: &str, why: &str) -> Value {
     json!({
         "v": 1, "kind": "directory", "sweep": id(hour), "path": path, "fate": fate, "why": why, "evidence": EVIDENCE,
-        "last_used": [NOON - 40 * 24 * HOUR, 0], "touched": null, "entries": 12, "bytes": 4096, "intent": 7,
+        "last_used": [NOON - 40 * 24 * HOUR, 0], "touched": null, "entries": 12, "bytes": 4096, "intent": 7, "proof": null,
     })
 }
 
@@ -146,7 +146,7 @@ fn a_sweep_is_told_with_every_fate_its_rule_its_reason_and_its_evidence() {
     let removed = json!({
         "sweep": id(0), "path": "/srv/agents/one", "fate": "removed", "why": "removed",
         "rule": "6 of 6: nobody owns it, nothing holds it, and nothing would be lost", "evidence": EVIDENCE,
-        "last_used": "2025-10-22 12:00:00 UTC", "touched": null, "entries": 12, "bytes": 4096, "intent": 7,
+        "last_used": "2025-10-22 12:00:00 UTC", "touched": null, "entries": 12, "bytes": 4096, "intent": 7, "proof": null,
     });
     assert_eq!(told["directories"][0], removed);
     assert_eq!(each(&told["directories"], "fate"), ["removed", "referenced", "undetermined"]);

@@ -87,7 +87,7 @@ fn the_json_report_has_the_documented_shape() {
     let plan =
         ["digest", "removals", "beyond_limit", "kept", "frees", "stale_records", "grace_seconds", "expired", "waiting"];
     assert_eq!(keys_of(&report["plan"]), expected(&plan));
-    let row = ["path", "name", "verdict", "reasons", "remedy", "forced", "allowed", "size"];
+    let row = ["path", "name", "verdict", "reasons", "remedy", "forced", "rescued_first", "allowed", "proof", "size"];
     assert_eq!(keys_of(&report["plan"]["removals"][0]), expected(&row));
     assert_eq!(keys_of(&report["plan"]["frees"]), expected(&["bytes", "inodes", "completeness"]));
     let result = ["stop", "tally", "settled", "expired", "discarded", "measured_bytes", "records_dropped"];
