@@ -12,10 +12,11 @@ use rustix::io::Errno;
 use crate::commits::Stores;
 use crate::doubts::{Doubt, Doubts};
 use crate::git_dir::{Met, walk_git_dir};
-use crate::history::History;
+use crate::history::{Adrift, History};
 use crate::index::Index;
 use crate::landing::is_file;
 use crate::lfs::Pointer;
+use crate::packs;
 use crate::proof::{Channel, Findings};
 use crate::refs::{Head, Refs, read_head};
 use crate::report::{Place, Report, shown};
@@ -241,20 +242,20 @@ impl<'a> Examiner<'a> {
 
     /// Objects that may be commits which nothing names: loose ones, and those of packs that no repository which stays
     /// has, too. A pack is named by what it holds.
-    fn adrift(&mut self, repo: &Repository, met: &Met, saved: &Saved, place: &Place) -> Vec<ObjectId> {
-        let mut objects = met.loose.clone();
+    fn adrift(&mut self, repo: &Repository, met: &Met, saved: &Saved, place: &Place) -> Adrift {
+        let mut adrift = Adrift { loose: met.loose.clone(), packed: Vec::new() };
         let stores: Vec<PathBuf> = saved.object_stores().collect();
         let is_there = |(pack, length): &&(Vec<u8>, u64)| {
             let below = pack.strip_prefix(b"objects/").unwrap_or(pack).to_path_lossy();
             stores.iter().any(|store| std::fs::metadata(store.join(&below)).is_ok_and(|found| found.len() == *length))
         };
         for (pack, _) in met.packs.iter().filter(|pack| !is_there(pack)) {
-            match crate::repository::objects_of_pack(&repo.git_dir.join(pack.to_path_lossy()), repo.settings.hash) {
-                Ok(found) => objects.extend(found),
+            match packs::commits_of(&repo.git_dir.join(pack.to_path_lossy()), repo.settings.hash) {
+                Ok(found) => adrift.packed.extend(found),
                 Err(why) => Report::new(self.findings, place.clone()).unknown(Channel::Reflog, &why),
             }
         }
-        objects
+        adrift
     }
 
     pub(crate) fn index(
@@ -331,7 +332,7 @@ impl<'a> Examiner<'a> {
             match Repository::open(&repo.git_dir.join(inner.to_path_lossy())) {
                 Ok(repo) => {
                     let standing = Standing { around: self.around, top: self.top, base: &path };
-                    History::read(&repo, &standing).examine(&repo, &[], &mut report);
+                    History::read(&repo, &standing).examine(&repo, &Adrift::default(), &mut report);
                 }
                 Err(why) => report.unknown(Channel::Submodules, &why),
             }

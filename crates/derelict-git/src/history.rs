@@ -47,6 +47,21 @@ enum Aside {
     Adrift,
 }
 
+/// Objects of a repository that may be commits which nothing names.
+#[derive(Debug, Default)]
+pub(crate) struct Adrift {
+    /// Loose ones, of any kind.
+    pub(crate) loose: Vec<ObjectId>,
+    /// Commits in packs.
+    pub(crate) packed: Vec<ObjectId>,
+}
+
+impl Adrift {
+    fn all(&self) -> impl Iterator<Item = &ObjectId> {
+        self.loose.iter().chain(&self.packed)
+    }
+}
+
 /// A repository's refs and reflogs, and what is saved of it.
 pub(crate) struct History {
     pub(crate) refs: Refs,
@@ -79,7 +94,7 @@ impl History {
     }
 
     /// Examines refs, reflogs and tags of one repository or linked work tree.
-    pub(crate) fn examine(&mut self, repo: &Repository, adrift: &[ObjectId], report: &mut Report<'_>) {
+    pub(crate) fn examine(&mut self, repo: &Repository, adrift: &Adrift, report: &mut Report<'_>) {
         let unreadable = std::mem::take(&mut self.unreadable);
         let mut tips = Tips { saved: &self.saved, tips: Vec::new(), unreadable };
         tips.of_head(repo, &self.refs);
@@ -101,7 +116,7 @@ impl History {
         report.rests_on_met(Channel::Commits, prints(false).chain(saved.iter().map(|id| print_of_ref(b"saved", id))));
         report.rests_on_met(Channel::Tags, prints(true));
         let logged = self.logs.iter().flat_map(|log| log.objects.iter().map(|id| print_of_ref(&log.name, id)));
-        report.rests_on_met(Channel::Reflog, logged.chain(adrift.iter().map(|id| print_of_ref(b"adrift", id))));
+        report.rests_on_met(Channel::Reflog, logged.chain(adrift.all().map(|id| print_of_ref(b"adrift", id))));
         report.examined(Channel::Commits, "saved tips", saved.len() as u64);
         report.examined(Channel::Reflog, "reflogs", self.logs.len() as u64);
         unreadable.iter().for_each(|why| report.unknown(Channel::Commits, why));
@@ -279,10 +294,11 @@ impl Tips<'_> {
 
     /// Commits that nothing names any more: a dropped stash, a deleted branch. They lie loose or in a cruft
     /// pack until git collects them; what else is packed was still named when it was.
-    fn of_adrift(&mut self, objects: &[ObjectId], own: &Objects) {
+    fn of_adrift(&mut self, adrift: &Adrift, own: &Objects) {
+        let objects = &adrift.loose;
         let memory = self.saved.memory();
         let mut no_commits = Vec::new();
-        for id in memory.map_or_else(|| objects.to_vec(), |memory| memory.may_be_commits(objects)) {
+        for id in memory.map_or_else(|| objects.clone(), |memory| memory.may_be_commits(objects)) {
             match own.kind(&id) {
                 Ok(Some(Kind::Commit)) => self.add(id, Channel::Reflog, "no ref any more".into(), Aside::Adrift),
                 Ok(Some(Kind::Blob | Kind::Tree | Kind::Tag)) => no_commits.push(id),
@@ -292,6 +308,9 @@ impl Tips<'_> {
         }
         if let Some(memory) = memory {
             memory.are_no_commits(no_commits);
+        }
+        for id in &adrift.packed {
+            self.add(*id, Channel::Reflog, "no ref any more".into(), Aside::Adrift);
         }
     }
 

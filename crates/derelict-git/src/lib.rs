@@ -9,7 +9,7 @@
 //! into those inside it, `linked` after those that live off it. `saved` says what is saved elsewhere, by the
 //! addresses that `settings` and `rewrites` know, `asked` what a remote says itself; `history` asks which commits are, with `commits` (the ancestry
 //! walk), `containment` and `landing` (squash, rebase, stash) and `lines`; `doubts` and `saved_files` ask it of
-//! files. `salvage` says what has to be carried out so that nothing is lost, and `bundle` writes and reads it. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable` and `repository` read git's files; `proof` and `report` collect the answers;
+//! files. `salvage` says what has to be carried out so that nothing is lost, and `bundle` writes and reads it. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable`, `repository`, `loose` and `packs` read git's files; `proof` and `report` collect the answers;
 //! `hostile` gives our own parsers any bytes.
 
 mod asked;
@@ -32,6 +32,8 @@ mod landing;
 mod lfs;
 mod lines;
 mod linked;
+mod loose;
+mod packs;
 mod proof;
 mod rebuildable;
 mod refs;

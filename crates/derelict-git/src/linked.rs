@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::doubts::Doubts;
 use crate::examine::{Examiner, head_commit, join, operations};
-use crate::history::History;
+use crate::history::{Adrift, History};
 use crate::proof::Channel;
 use crate::refs::read_limited;
 use crate::report::{Place, Report, shown};
@@ -74,7 +74,7 @@ impl Examiner<'_> {
         let head = head_commit(&repo, &history.refs);
         self.index(&repo, head, &place, &mut doubts);
         let mut report = Report::new(self.findings, place);
-        history.examine(&repo, &[], &mut report);
+        history.examine(&repo, &Adrift::default(), &mut report);
         operations(git_dir, &mut report);
         doubts.settle(&history.saved, |_, _| false, &mut report);
     }

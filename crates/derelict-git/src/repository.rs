@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gix_object::{Exists as _, Find as _};
 
+use crate::loose::Loose;
 use crate::refs::read_limited;
 use crate::rewrites::Rewrites;
 use crate::settings::{CONFIG_BYTES, Settings};
@@ -24,6 +25,7 @@ pub(crate) struct Repository {
 
 /// An object database.
 pub(crate) struct Objects {
+    loose: Loose,
     handle: gix_odb::HandleArc,
     pub(crate) hash: gix_hash::Kind,
 }
@@ -98,24 +100,18 @@ pub(crate) fn open_store(dir: &Path, hash: gix_hash::Kind) -> Result<Arc<gix_odb
         .map_err(|error| format!("cannot open the object database: {error}"))
 }
 
-/// The names of all objects of a pack, by its index.
-pub(crate) fn objects_of_pack(index: &Path, hash: gix_hash::Kind) -> Result<Vec<gix_hash::ObjectId>, String> {
-    let file = gix_odb::pack::index::File::at(index, hash)
-        .map_err(|error| format!("cannot read {}: {error}", index.display()))?;
-    Ok(file.iter().map(|entry| entry.oid).collect())
-}
-
 impl Objects {
     pub(crate) fn of(store: &Arc<gix_odb::Store>, hash: gix_hash::Kind) -> Self {
         let mut handle = store.to_cache_arc();
         // What is missing is missing: reading the directory again for every miss would be quadratic.
         handle.refresh_never();
-        Self { handle, hash }
+        Self { loose: Loose::of(store.path().to_owned()), handle, hash }
     }
 
     /// Another handle to the same store.
     pub(crate) fn another(&self) -> Self {
-        Self { handle: self.handle.clone(), hash: self.hash }
+        let loose = Loose::of(self.handle.store_ref().path().to_owned());
+        Self { loose, handle: self.handle.clone(), hash: self.hash }
     }
 
     pub(crate) fn has(&self, id: &gix_hash::oid) -> bool {
@@ -125,6 +121,9 @@ impl Objects {
     /// What kind of object it is, without reading all of it; `None` when it is not here.
     pub(crate) fn kind(&self, id: &gix_hash::oid) -> Result<Option<gix_object::Kind>, String> {
         use gix_odb::Header as _;
+        if let Some(kind) = self.loose.kind(id) {
+            return Ok(Some(kind));
+        }
         let header = self.handle.try_header(id).map_err(|error| format!("cannot read object {id}: {error}"))?;
         Ok(header.map(|header| header.kind()))
     }
@@ -135,6 +134,9 @@ impl Objects {
         id: &gix_hash::oid,
         buffer: &'b mut Vec<u8>,
     ) -> Result<Option<gix_object::Data<'b>>, String> {
+        if let Some(kind) = self.loose.find(id, buffer) {
+            return Ok(Some(gix_object::Data { kind, object_hash: self.hash, data: buffer }));
+        }
         self.handle.try_find(id, buffer).map_err(|error| format!("cannot read object {id}: {error}"))
     }
 }

@@ -21,9 +21,10 @@ use crate::examine::head_commit;
 use crate::git_dir::walk_git_dir;
 use crate::history::History;
 use crate::index::Index;
+use crate::packs;
 use crate::proof::Findings;
 use crate::report::{Place, Report};
-use crate::repository::{GIT_FILE_BYTES, Objects, Repository, git_file_target, objects_of_pack, open_store};
+use crate::repository::{GIT_FILE_BYTES, Objects, Repository, git_file_target, open_store};
 use crate::saved::{Saved, Standing};
 use crate::stat::{open_dir_at, stat_at};
 use crate::surroundings::Surroundings;
@@ -211,7 +212,7 @@ fn own_objects(dir: BorrowedFd<'_>, repo: &Repository) -> Result<Vec<ObjectId>, 
     }
     let mut own = met.loose;
     for (pack, _) in met.packs {
-        own.extend(objects_of_pack(&repo.git_dir.join(pack.to_path_lossy()), repo.settings.hash)?);
+        own.extend(packs::objects_of(&repo.git_dir.join(pack.to_path_lossy()), repo.settings.hash)?);
     }
     Ok(own)
 }
