@@ -9,7 +9,7 @@
 //! into those inside it, `linked` after those that live off it. `saved` says what is saved elsewhere, by the
 //! addresses that `settings` and `rewrites` know, `asked` what a remote says itself; `history` asks which commits are, with `commits` (the ancestry
 //! walk), `containment` and `landing` (squash, rebase, stash) and `lines`; `doubts` and `saved_files` ask it of
-//! files. `salvage` says what has to be carried out so that nothing is lost, and `bundle` writes and reads it. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable`, `repository`, `loose` and `packs` read git's files; `proof` and `report` collect the answers;
+//! files. `salvage` says what has to be carried out so that nothing is lost, and `bundle` writes and reads it. `terms` is what is said outside of repositories, and `users` reads git's part of it. `refs`, `reftable`, `repository`, `loose`, `packs` and `recent` read git's files; `proof` and `report` collect the answers;
 //! `hostile` gives our own parsers any bytes.
 
 mod asked;
@@ -36,6 +36,7 @@ mod loose;
 mod packs;
 mod proof;
 mod rebuildable;
+mod recent;
 mod refs;
 mod reftable;
 mod report;

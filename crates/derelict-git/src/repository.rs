@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gix_object::{Exists as _, Find as _};
 
 use crate::loose::Loose;
+use crate::recent::Recent;
 use crate::refs::read_limited;
 use crate::rewrites::Rewrites;
 use crate::settings::{CONFIG_BYTES, Settings};
@@ -105,6 +106,7 @@ impl Objects {
         let mut handle = store.to_cache_arc();
         // What is missing is missing: reading the directory again for every miss would be quadratic.
         handle.refresh_never();
+        handle.set_pack_cache(|| Box::<Recent>::default());
         Self { loose: Loose::of(store.path().to_owned()), handle, hash }
     }
 
